@@ -28,7 +28,7 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
 /// Ends the job unless it runs in shrink mode, which `call` requires.
 pub fn needs_shrink(call: &str) {
     if !pgas::world().shrinks() {
-        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
+        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which no PE rolls back after a loss");
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Behind these words, a team has words for more *gates*, each with as many rounds as its job
 //! needs, then the words of its slots in the work area (two sets, used in turn) and the counter of
-//! turns. An active set has none of these and takes the paths that need no slots. PEs that come to
+//! turns. An active set has none of these and takes the paths that need no slots. PEs that reach
 //! different gates hang instead of mistaking one meeting for another: the safe API relies on it
 //! (`shmem/mod.rs`).
 //!

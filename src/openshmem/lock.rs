@@ -49,7 +49,7 @@ fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
     if world.lost_for_good(pe) {
         let words = format!(
-            "unrecoverable: {call}: PE {pe}, {what}, was lost; nobody can have the lock any more"
+            "unrecoverable: {call}: PE {pe}, {what}, was lost; the lock cannot be acquired any more"
         );
         world.members.end_job(UNRECOVERABLE, Some(words));
     }

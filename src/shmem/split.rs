@@ -190,7 +190,7 @@ impl Shmem {
     /// let alone = shmem.split_strided(shmem.team_world(), 0, 1, 1)?.expect("PE 0 is in it");
     /// shmem.destroy(alone)?;
     /// let ask = std::panic::AssertUnwindSafe(|| shmem.team_size(alone));
-    /// assert!(std::panic::catch_unwind(ask).is_err()); // it is no team any more
+    /// assert!(std::panic::catch_unwind(ask).is_err()); // it is not a team any more
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn destroy(&mut self, team: Team) -> Result<(), Fault> {

@@ -23,7 +23,7 @@ use crate::openshmem::team;
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Team {
-    /// The number of the C API; zero is no team.
+    /// The number of the C API; zero means no team.
     number: u64,
 }
 

@@ -119,7 +119,7 @@ fn wrong(outcome: &Outcome, lines: &[&str]) {
 }
 
 #[test]
-fn programs_of_the_chapter_print_what_it_says() {
+fn programs_of_the_chapter_print_the_documented_output() {
     let folder = folder("book");
     let mut sources: BTreeMap<&str, String> =
         blocks("patch").into_iter().map(|(name, patch)| (name, patched(&patch))).collect();
@@ -174,7 +174,7 @@ fn the_chapter_shows_the_programs_there_are() {
 }
 
 #[test]
-fn both_programs_compute_the_same() {
+fn both_programs_compute_equal_results() {
     let [before, after] = ["heat.c", "heat_ft.c"].map(|name| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/porting").join(name);
         let program = compiled(&source, &folder("same").join(name).with_extension(""));

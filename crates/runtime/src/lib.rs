@@ -19,7 +19,7 @@
 //! scrub              verification of the store in idle time
 //! protocol_memory    the steps of the protocol on real memory
 //! affinity           CPU binding of threads across a restart
-//! faults             the fault-tolerance calls
+//! fault_tolerance    checkpoint, restart, and what they report
 //! ```
 
 // Modules link to their private items.
@@ -27,7 +27,7 @@
 
 pub mod affinity;
 pub mod checkpoint;
-pub mod faults;
+pub mod fault_tolerance;
 pub mod pgas;
 pub mod protocol_memory;
 pub mod recovery;

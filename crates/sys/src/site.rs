@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_the_same_each_time_and_another_for_each_caller() {
+    fn a_site_is_stable_and_differs_between_callers() {
         let mut sites = Vec::new();
         for _ in 0..std::hint::black_box(3) {
             sites.push(wrapped());

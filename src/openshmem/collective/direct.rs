@@ -113,7 +113,7 @@ fn with_lengths(of: &Movement) -> Result<usize, Fault> {
     let group = &of.group;
     let lengths = exchange::gather(group, of.block.block_bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
-    of.check_room(all);
+    of.check_capacity(all);
     let brought = lengths.iter().map(|length| *length as usize).enumerate();
     let moves: Vec<Move> = of.moves(brought).collect();
     if let Some(nodes) = group.nodes(None).as_deref() {
@@ -173,13 +173,13 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         give: impl Fn(usize, &[T]),
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        with_scratch(merge::room(self.size, longest), |room| {
+        with_scratch(merge::scratch_len(self.size, longest), |scratch| {
             for piece in self.pieces(count) {
                 let read = |index: usize, into: &mut [T]| {
                     rma::fetch(self.call, into, source.element(piece.start), (self.pe)(index));
                 };
-                let room = &mut room[..merge::room(self.size, piece.len())];
-                give(piece.start, merge::all((self.size, piece.len()), room, read, op));
+                let scratch = &mut scratch[..merge::scratch_len(self.size, piece.len())];
+                give(piece.start, merge::all((self.size, piece.len()), scratch, read, op));
             }
         });
     }
@@ -194,13 +194,13 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
         let at_a_time = self.size.min(READS);
-        with_scratch(at_a_time * longest, |room| {
+        with_scratch(at_a_time * longest, |scratch| {
             for piece in self.pieces(count) {
                 for index in (0..self.size).step_by(at_a_time) {
                     let n = at_a_time.min(self.size - index);
                     let pes: [i32; READS] =
                         std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
-                    let theirs = &mut room[..n * piece.len()];
+                    let theirs = &mut scratch[..n * piece.len()];
                     let from = source.element(piece.start);
                     rma::fetch_from_each(self.call, theirs, from, &pes[..n]);
                     for (more, theirs) in theirs.chunks_exact(piece.len()).enumerate() {

@@ -87,8 +87,8 @@ impl<'a> Actors<'a> {
     ) -> Result<(), Fault> {
         let (call, me) = (self.group.call, self.group.pe(self.group.index));
         let (own, size) = (self.own(), self.size());
-        with_scratch(2 * count, |room| {
-            let (mine, theirs) = room.split_at_mut(count);
+        with_scratch(2 * count, |scratch| {
+            let (mine, theirs) = scratch.split_at_mut(count);
             rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
                 match step {
@@ -117,9 +117,9 @@ impl<'a> Actors<'a> {
     ) -> Result<(), Fault> {
         let (own, size) = (self.own(), self.size());
         let at_a_time = (READ_BYTES / size_of::<T>().max(1)).clamp(1, count.max(1));
-        with_scratch(at_a_time + PIECE.min(at_a_time), |room| {
+        with_scratch(at_a_time + PIECE.min(at_a_time), |scratch| {
             for step in reduction::halving(own, size, count) {
-                self.halve_step((dest, source), step, (&mut *room, at_a_time), op)?;
+                self.halve_step((dest, source), step, (&mut *scratch, at_a_time), op)?;
             }
             Ok(())
         })
@@ -129,7 +129,7 @@ impl<'a> Actors<'a> {
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
         step: ReductionStep,
-        (room, at_a_time): (&mut [T], usize),
+        (scratch, at_a_time): (&mut [T], usize),
         op: &dyn Operator<T>,
     ) -> Result<(), Fault> {
         let (group, call) = (self.group, self.group.call);
@@ -145,7 +145,7 @@ impl<'a> Actors<'a> {
             ReductionStep::Read { from, round, range, side, theirs, mine } => {
                 self.wait_for(OFFER_AT + round)?;
                 let from = group.pe(self.index(from));
-                let (read, own) = room.split_at_mut(at_a_time);
+                let (read, own) = scratch.split_at_mut(at_a_time);
                 for first in range.clone().step_by(at_a_time) {
                     let read = &mut read[..at_a_time.min(range.end - first)];
                     rma::fetch(call, read, at(theirs).element(first), from);

@@ -1,6 +1,6 @@
 //! Collectives of all PEs in a job with logs, recorded once, at the level of the call.
 //!
-//! Each PE leaves its contribution in its log and comes to a meeting, then computes the result from
+//! Each PE leaves its contribution in its log and enters a meeting, then computes the result from
 //! all contributions. So no PE repeats a collective for a PE that rolls back locally, and an
 //! interrupted collective completes when the substitute reaches it.
 //!
@@ -76,7 +76,7 @@ pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
     let (call, mut all) = (of.group.call, 0);
     let outcome = meet(call, of.digest(), &of.contribution(), |world, parts| {
         all = parts.iter().map(|(_, len)| len).sum();
-        of.check_room(all);
+        of.check_capacity(all);
         for one in of.moves(parts.iter().map(|(_, len)| *len).enumerate()) {
             let from = &part(world, parts, one.giver)[one.packed..][..one.by.bytes()];
             let blocks = from.chunks_exact(one.by.block_bytes.max(1));
@@ -100,8 +100,8 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Outcome {
                 let at = parts[index].0 + first * size_of::<T>();
                 elements(world, Pe::of(index), at, into);
             };
-            with_scratch(of.room(operands, len), |room| {
-                let result = of.combined((operands, len), room, read);
+            with_scratch(of.scratch_len(operands, len), |scratch| {
+                let result = of.combined((operands, len), scratch, read);
                 rma::send(call, of.dest.element(first), result, world.me().0 as i32);
             });
         }

@@ -52,19 +52,19 @@ pub fn with_scratch<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) ->
 }
 
 /// Returns the scratch elements needed to combine `operands` of `len` elements.
-pub fn room(operands: usize, len: usize) -> usize {
+pub fn scratch_len(operands: usize, len: usize) -> usize {
     (1 + reduction::depth(operands)) * len
 }
 
 /// Combines `operands` of `len` elements each; `read` receives an operand's number and the buffer
-/// for its elements. The result lies in `room`.
+/// for its elements. The result is in `scratch`.
 pub fn all<'a, T: Copy>(
     (operands, len): (usize, usize),
-    room: &'a mut [T],
+    scratch: &'a mut [T],
     mut read: impl FnMut(usize, &mut [T]),
     op: &dyn Operator<T>,
 ) -> &'a [T] {
-    let (theirs, stack) = room.split_at_mut(len);
+    let (theirs, stack) = scratch.split_at_mut(len);
     let mut top = 0;
     for number in 0..operands {
         let (below, rest) = stack.split_at_mut(top);
@@ -99,7 +99,7 @@ mod tests {
     fn every_operand_is_in_the_result_once_and_in_order() {
         for operands in 1..=40 {
             let (len, zero) = (3, (0u32, 0u32));
-            let mut rooms = vec![zero; room(operands, len)];
+            let mut scratch = vec![zero; scratch_len(operands, len)];
             let read = |number: usize, into: &mut [(u32, u32)]| {
                 into.fill((number as u32, number as u32 + 1));
             };
@@ -107,7 +107,7 @@ mod tests {
                 assert_eq!(a.1, b.0, "neighbours, of {operands}");
                 (a.0, b.1)
             };
-            let result = all((operands, len), &mut rooms, read, &join);
+            let result = all((operands, len), &mut scratch, read, &join);
             assert_eq!(result, vec![(0, operands as u32); len]);
         }
     }

@@ -121,14 +121,14 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
 }
 
 /// Gathers a different number of bytes from each PE, one after another by index; returns the total.
-/// `room` is the size of `dest` in bytes, or `usize::MAX` if unknown.
+/// `capacity` is the size of `dest` in bytes, or `usize::MAX` if unknown.
 pub fn collect(
     group: Group,
-    (dest, room): (Sym<u8>, usize),
+    (dest, capacity): (Sym<u8>, usize),
     source: SymIn<u8>,
     bytes: usize,
 ) -> Result<usize, Fault> {
-    make(&Movement::collect(group, (dest, source), bytes, room))
+    make(&Movement::collect(group, (dest, source), bytes, capacity))
 }
 
 /// Copies block `i` of each PE to PE `i`, where the blocks lie by index.

@@ -52,25 +52,25 @@ impl<T: Copy + Zero> Reduction<'_, T> {
     }
 
     /// Returns the scratch elements needed to combine `len` elements of `operands` members.
-    pub fn room(&self, operands: usize, len: usize) -> usize {
+    pub fn scratch_len(&self, operands: usize, len: usize) -> usize {
         match self.order {
-            Order::Tree => merge::room(operands, len),
+            Order::Tree => merge::scratch_len(operands, len),
             Order::Before { .. } => 2 * len,
         }
     }
 
     /// Combines `len` elements of `operands` members; `read` receives an operand's number and the
-    /// buffer for its elements. The result lies in `room`.
+    /// buffer for its elements. The result is in `scratch`.
     pub fn combined<'r>(
         &self,
         (operands, len): (usize, usize),
-        room: &'r mut [T],
+        scratch: &'r mut [T],
         mut read: impl FnMut(usize, &mut [T]),
     ) -> &'r [T] {
         if let Order::Tree = self.order {
-            return merge::all((operands, len), room, read, self.op);
+            return merge::all((operands, len), scratch, read, self.op);
         }
-        let (sums, theirs) = room.split_at_mut(len);
+        let (sums, theirs) = scratch.split_at_mut(len);
         sums.fill(T::zero());
         for number in 0..operands {
             match number {

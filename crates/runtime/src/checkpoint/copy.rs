@@ -121,8 +121,8 @@ impl<'a> Own<'a> {
         ))
     }
 
-    /// Returns true if a tile has the stamp `was`: equal checksums are no proof, but suffice for
-    /// the choice of method in the next checkpoint.
+    /// Returns true if a tile has the stamp `was`: equal checksums do not prove equal bytes, but
+    /// suffice for the choice of method in the next checkpoint.
     fn is_as(&self, tile: TileIndex, was: Option<[u8; STAMP]>) -> bool {
         let stamp = tiles::stamp_of(self.world.segments, self.region(self.number), tile);
         self.world.settings().checksum && was.is_some_and(|was| *stamp == was)

@@ -58,7 +58,7 @@ pub fn encode(
     let left = changes.map_or(Vec::new(), |changes| own.left(changes));
     let bring = |nth: usize, scratch: &mut [u8]| own.bring(left[nth], changes, scratch);
     if tasks.is_empty() {
-        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |nth, room| bring(nth, room));
+        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |nth, tile| bring(nth, tile));
     }
     let count = tasks.len();
     for (nth, task) in tasks.iter_mut().enumerate() {
@@ -302,9 +302,9 @@ impl Encode<'_> {
         let parity = tiles::own(world, self.slot(last), self.at(tile), last);
         let Some(parity) = parity else { return false };
         let places: Vec<LiveTile> = self.places(tile).collect();
-        let rooms = scratch.live.iter_mut().zip(&mut scratch.old);
+        let inputs = scratch.live.iter_mut().zip(&mut scratch.old);
         let mut changes = Vec::with_capacity(changed.len());
-        for (&position, (live, old)) in changed.iter().zip(rooms) {
+        for (&position, (live, old)) in changed.iter().zip(inputs) {
             let source = places[position];
             let was = tiles::fetch(world, source.in_store(snapshot), last, old);
             let Some(was) = was else { return false };

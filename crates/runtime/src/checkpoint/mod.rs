@@ -6,11 +6,11 @@
 mod copy;
 pub mod delta;
 mod encode;
+mod footprint;
 pub mod pages;
 pub mod pipeline;
 pub mod prefault;
 pub mod readonly;
-mod room;
 pub mod since;
 pub mod spill;
 pub mod tiles;
@@ -28,7 +28,7 @@ use raidshmem_core::view::{State, View};
 use crate::pgas::World;
 pub use copy::{complete, copy};
 pub use encode::encode;
-pub use room::{account, prepare, reserve, room};
+pub use footprint::{account, footprint, prepare, reserve};
 
 /// The machine number of a lost PE, which no machine has.
 const NOWHERE: u32 = u32::MAX;
@@ -38,9 +38,9 @@ const NOWHERE: u32 = u32::MAX;
 pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Intent) {
     let coverage = world.memory.cover().ok();
     let len = coverage.as_ref().map_or(0, Coverage::len);
-    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    let (needed, used) = (footprint(world.segments, protection, len), world.store.used());
     let grows =
-        room.snapshots.saturating_sub(used.snapshots) + room.slots.saturating_sub(used.slots);
+        needed.snapshots.saturating_sub(used.snapshots) + needed.slots.saturating_sub(used.slots);
     // Memory is checked only when the store grows, so the growth of the log is included then.
     let grows = if grows == 0 { 0 } else { grows as u64 + world.log_growth() };
     // Both queries are slow.
@@ -51,7 +51,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let intent = Intent {
         digest,
         len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
-        hold: (room.all() + readonly::kept(world, protection)) as u64 + world.log_most(),
+        hold: (needed.all() + readonly::kept(world, protection)) as u64 + world.log_most(),
         need: grows + absent,
         available: available.unwrap_or(u64::MAX),
     };

@@ -45,38 +45,38 @@ impl<E> First<E> {
     }
 }
 
-/// Calls `fetch` for each batch of `tiles`, and then `work` for each tile, with scratch from
-/// `room`. If `remote`, each tile of a batch has its own scratch to fetch into, and other threads
-/// fetch, or this one if the system refuses to start them. If not, `fetch` gets no scratch, and the
-/// threads share the batches.
+/// Calls `fetch` for each batch of `tiles`, and then `work` for each tile, with memory from
+/// `scratch`. If `remote`, each tile of a batch has its own scratch to fetch into, and other
+/// threads fetch, or this one if the system refuses to start them. If not, `fetch` gets no scratch,
+/// and the threads share the batches.
 ///
 /// # Errors
 /// The first error of `work`; what has not begun by then is left undone.
 pub fn run<T: Sync, R: Send, E: Send>(
     pool: &WorkerPool,
     tiles: &[T],
-    room: impl Fn() -> R + Sync,
+    scratch: impl Fn() -> R + Sync,
     remote: bool,
     fetch: impl Fn(&[T], &mut [R]) + Sync,
     work: impl Fn(&T, &mut R) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let first = First(Mutex::new(None));
-    let one = |tile: &T, room: &mut R| {
+    let one = |tile: &T, scratch: &mut R| {
         if !first.is_there() {
-            first.keep(work(tile, room));
+            first.keep(work(tile, scratch));
         }
     };
     if remote {
-        let rooms = || (0..STEPS).map(|_| room()).collect();
-        let fetch = |batch: &&[T], rooms: &mut Vec<R>| fetch(batch, rooms);
-        ahead(&tiles.chunks(STEPS).collect::<Vec<_>>(), rooms, fetch, |batch, rooms| {
-            pool.each(batch.iter().zip(rooms), || (), |(tile, room), ()| one(tile, room));
+        let scratch = || (0..STEPS).map(|_| scratch()).collect();
+        let fetch = |batch: &&[T], scratch: &mut Vec<R>| fetch(batch, scratch);
+        ahead(&tiles.chunks(STEPS).collect::<Vec<_>>(), scratch, fetch, |batch, scratch| {
+            pool.each(batch.iter().zip(scratch), || (), |(tile, scratch), ()| one(tile, scratch));
             !first.is_there()
         });
     } else {
-        pool.each(tiles.chunks(STEPS), &room, |batch, room| {
+        pool.each(tiles.chunks(STEPS), &scratch, |batch, scratch| {
             fetch(batch, &mut []);
-            batch.iter().for_each(|tile| one(tile, room));
+            batch.iter().for_each(|tile| one(tile, scratch));
         });
     }
     first.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
@@ -86,7 +86,7 @@ pub fn run<T: Sync, R: Send, E: Send>(
 /// false. There is scratch for one batch more than there are such threads.
 fn ahead<B: Sync, R: Send>(
     batches: &[B],
-    rooms: impl Fn() -> R,
+    scratch: impl Fn() -> R,
     fetch: impl Fn(&B, &mut R) + Sync,
     mut work: impl FnMut(&B, &mut R) -> bool,
 ) {
@@ -96,9 +96,9 @@ fn ahead<B: Sync, R: Send>(
             let (give, empty) = channel::<(usize, R)>();
             let (hand, filled) = channel();
             let body = move || {
-                for (at, mut rooms) in empty {
-                    fetch(&batches[at], &mut rooms);
-                    if hand.send(rooms).is_err() {
+                for (at, mut scratch) in empty {
+                    fetch(&batches[at], &mut scratch);
+                    if hand.send(scratch).is_err() {
                         break;
                     }
                 }
@@ -109,28 +109,28 @@ fn ahead<B: Sync, R: Send>(
             lanes.push((give, filled));
         }
         if lanes.is_empty() {
-            let mut rooms = rooms();
+            let mut scratch = scratch();
             let one = |batch| {
-                fetch(batch, &mut rooms);
-                work(batch, &mut rooms)
+                fetch(batch, &mut scratch);
+                work(batch, &mut scratch)
             };
             let _ = batches.iter().all(one);
             return;
         }
         let lane = |at: usize| &lanes[at % lanes.len()];
-        let begin = |at: usize, rooms: R| {
+        let begin = |at: usize, scratch: R| {
             if at < batches.len() {
-                let _ = lane(at).0.send((at, rooms));
+                let _ = lane(at).0.send((at, scratch));
             }
         };
         let round = lanes.len() + 1;
-        (0..round).for_each(|at| begin(at, rooms()));
+        (0..round).for_each(|at| begin(at, scratch()));
         for (at, batch) in batches.iter().enumerate() {
-            let mut rooms = lane(at).1.recv().expect("each batch is fetched");
-            if !work(batch, &mut rooms) {
+            let mut scratch = lane(at).1.recv().expect("each batch is fetched");
+            if !work(batch, &mut scratch) {
                 break;
             }
-            begin(at + round, rooms);
+            begin(at + round, scratch);
         }
     });
 }
@@ -153,12 +153,12 @@ mod tests {
         for (remote, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
             let tiles: Vec<usize> = (0..count).collect();
             let (fetched, worked) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-            let fetch = |batch: &[usize], rooms: &mut [usize]| {
-                batch.iter().zip(rooms).for_each(|(tile, room)| *room = tile + 1);
+            let fetch = |batch: &[usize], scratch: &mut [usize]| {
+                batch.iter().zip(scratch).for_each(|(tile, scratch)| *scratch = tile + 1);
                 fetched.lock().unwrap().extend(batch.iter().map(|&tile| (tile, current().id())));
             };
-            let work = |&tile: &usize, room: &mut usize| {
-                assert_eq!(*room, if remote { tile + 1 } else { 0 }, "the room of the tile");
+            let work = |&tile: &usize, scratch: &mut usize| {
+                assert_eq!(*scratch, if remote { tile + 1 } else { 0 }, "the scratch of the tile");
                 assert!(fetched.lock().unwrap().iter().any(|&(fetched, _)| fetched == tile));
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
@@ -169,8 +169,8 @@ mod tests {
                 fetched.into_inner().unwrap().into_iter().unzip();
             order.sort(); // two batches are fetched at a time
             assert_eq!(order, tiles);
-            let beside = threads.iter().filter(|&&id| id != current().id()).count();
-            assert_eq!(beside, if remote && count > STEPS { count } else { 0 });
+            let fetchers = threads.iter().filter(|&&id| id != current().id()).count();
+            assert_eq!(fetchers, if remote && count > STEPS { count } else { 0 });
         }
     }
 
@@ -179,11 +179,11 @@ mod tests {
         for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let tiles: Vec<usize> = (0..100).collect();
             let worked = Mutex::new(Vec::new());
-            let fetch = |batch: &[usize], rooms: &mut [usize]| {
-                batch.iter().zip(rooms).for_each(|(tile, room)| *room = *tile);
+            let fetch = |batch: &[usize], scratch: &mut [usize]| {
+                batch.iter().zip(scratch).for_each(|(tile, scratch)| *scratch = *tile);
             };
-            let work = |&tile: &usize, room: &mut usize| {
-                assert!(!remote || *room == tile);
+            let work = |&tile: &usize, scratch: &mut usize| {
+                assert!(!remote || *scratch == tile);
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
             };
@@ -197,16 +197,16 @@ mod tests {
     /// The work on a batch waits for the fetch of the next: it would hang if they took turns.
     #[test]
     fn the_next_batch_is_fetched_while_this_one_is_worked_on() {
-        let (tell, told) = sync_channel(1);
-        let told = Mutex::new(told);
+        let (send, received) = sync_channel(1);
+        let received = Mutex::new(received);
         let fetch = |batch: &[usize], _: &mut [()]| {
             if batch[0] > 0 {
-                tell.send(batch[0]).unwrap();
+                send.send(batch[0]).unwrap();
             }
         };
         let work = |&tile: &usize, (): &mut ()| {
             if tile % STEPS == 0 && tile < 2 * STEPS {
-                assert!(told.lock().unwrap().recv().unwrap() > 0); // from a later batch
+                assert!(received.lock().unwrap().recv().unwrap() > 0); // from a later batch
             }
             Ok::<(), ()>(())
         };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_the_last_that_is_begun() {
+    fn no_tile_begins_after_a_failure() {
         for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let worked = Mutex::new(0);
             let work = |&tile: &usize, (): &mut ()| {

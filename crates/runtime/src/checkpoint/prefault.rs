@@ -24,7 +24,7 @@ use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::process;
 
 use super::tiles::{self, LiveTile};
-use super::{copy, reserve, room};
+use super::{copy, footprint, reserve};
 use crate::pgas::World;
 
 /// Bytes that a thread touches at a time; other users of the address space wait that long.
@@ -35,7 +35,7 @@ const MOST: usize = 4;
 /// Returns true if every PE of this machine may have a store for `len` bytes, and the stores
 /// together with as much heap take at most half of the free memory of the machine.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
-    let hold = room(world.segments, protection, len).all() as u64 + world.log_most();
+    let hold = footprint(world.segments, protection, len).all() as u64 + world.log_most();
     let pes = world.pes_of_machine() as u64;
     let available = raidshmem_sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);

@@ -17,7 +17,7 @@ use raidshmem_core::store::readonly::{ReadOnly, TileRun};
 use raidshmem_segment::header::{HeldRange, RangeState};
 
 use super::encode::encode_range;
-use super::room::{account, room};
+use super::footprint::{account, footprint};
 use super::tiles::{self, StoreTile};
 use crate::pgas::World;
 
@@ -115,16 +115,16 @@ fn give_back(world: &World, run: TileRun, len: usize) {
 
 /// Releases the store's memory beyond snapshots of `len` bytes and their parity.
 fn shrink(world: &World, protection: &Protection, len: usize) {
-    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    let (needed, used) = (footprint(world.segments, protection, len), world.store.used());
     let layout = world.segments.layout();
     let (snapshots, slots) = (protection.snapshots, protection.mode.slots().max(1));
     let parts = [
-        (&layout.snapshots[..snapshots], used.snapshots / snapshots, room.snapshots / snapshots),
-        (&layout.slots[..slots], used.slots / slots, room.slots / slots),
+        (&layout.snapshots[..snapshots], used.snapshots / snapshots, needed.snapshots / snapshots),
+        (&layout.slots[..slots], used.slots / slots, needed.slots / slots),
     ];
-    for (regions, used, room) in parts {
-        for region in regions.iter().filter(|_| used > room) {
-            let _ = world.segments.part().give_back(region + room, used - room);
+    for (regions, used, needed) in parts {
+        for region in regions.iter().filter(|_| used > needed) {
+            let _ = world.segments.part().give_back(region + needed, used - needed);
         }
     }
     world.store.forget_used();

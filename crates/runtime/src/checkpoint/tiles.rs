@@ -277,16 +277,16 @@ pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'
         let first = run[0].0;
         let into = these.as_flattened_mut();
         reads.push(Read { pe: first.pe, offset: first.stamp(world.segments), into });
-        for (at, room) in run {
-            room.holds = Some(*at);
-            room.bytes.resize(TILE, 0);
-            reads.push(Read { pe: at.pe, offset: at.offset(), into: &mut room.bytes });
+        for (at, scratch) in run {
+            scratch.holds = Some(*at);
+            scratch.bytes.resize(TILE, 0);
+            reads.push(Read { pe: at.pe, offset: at.offset(), into: &mut scratch.bytes });
         }
         rest = others;
     }
     read_all(world, reads);
-    for ((_, room), seal) in wanted.into_iter().zip(seals) {
-        room.seal = seal;
+    for ((_, scratch), seal) in wanted.into_iter().zip(seals) {
+        scratch.seal = seal;
     }
 }
 
@@ -329,13 +329,13 @@ impl Reading<'_> {
     }
 }
 
-/// Begins to read a tile of a store: in place if it is mapped, otherwise in `room`, where
+/// Begins to read a tile of a store: in place if it is mapped, otherwise in `scratch`, where
 /// `pull_store` may have put it already.
 pub fn read<'a>(
     world: &'a World,
     at: StoreTile,
     number: CheckpointNumber,
-    room: &'a mut Scratch,
+    scratch: &'a mut Scratch,
 ) -> Reading<'a> {
     let seal = world.stamp(at.pe, number).begin();
     if let Some(segment) = world.segments.if_mapped(at.pe) {
@@ -343,10 +343,10 @@ pub fn read<'a>(
         let bytes = segment.bytes(at.offset(), TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
     }
-    if room.holds != Some(at) {
-        pull_store(world, std::iter::once((at, &mut *room)));
+    if scratch.holds != Some(at) {
+        pull_store(world, std::iter::once((at, &mut *scratch)));
     }
-    Reading { bytes: &room.bytes, check: Some((seal, &room.seal)) }
+    Reading { bytes: &scratch.bytes, check: Some((seal, &scratch.seal)) }
 }
 
 /// Like [`read`], but checks the tile at once. None if it is invalid.
@@ -354,9 +354,9 @@ pub fn fetch<'a>(
     world: &'a World,
     at: StoreTile,
     number: CheckpointNumber,
-    room: &'a mut Scratch,
+    scratch: &'a mut Scratch,
 ) -> Option<&'a [u8]> {
-    let mut reading = read(world, at, number, room);
+    let mut reading = read(world, at, number, scratch);
     let bytes = reading.bytes;
     reading.see(bytes);
     reading.holds().then_some(bytes)
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn all_come_to_all_and_never_two_to_the_same_at_a_time() {
+    fn every_pe_visits_every_peer_and_no_two_the_same_at_once() {
         for n in 1..=10 {
             for group in 1u32..1 << n {
                 let members: Vec<Pe> = Pe::all(n).filter(|pe| group >> pe.0 & 1 == 1).collect();

@@ -56,7 +56,7 @@ impl AssignmentError {
 /// The place of a process in the job, as assigned.
 pub(super) struct Assignment {
     pub job: Job,
-    pub welcome: AssignmentMessage,
+    pub assignment: AssignmentMessage,
     /// True if the PEs of this machine share processors.
     pub oversubscribed: bool,
     pub page: Arc<Page>,
@@ -97,7 +97,7 @@ fn received(fd: i32, build: &str) -> Result<Assignment, AssignmentError> {
     if !channel.claim()? {
         return Err(AssignmentError::SecondProgram);
     }
-    panics::tell(&channel);
+    panics::set_agent(&channel);
     // When an agent dies, the kernel kills the child that it started, but not a process that this
     // child, perhaps a script, started in turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
@@ -108,24 +108,24 @@ fn received(fd: i32, build: &str) -> Result<Assignment, AssignmentError> {
     channel.send(&Build(build.to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::AssignmentMessage { job, welcome, oversubscribed }, Some(page)) =
+    let (ToPe::AssignmentMessage { job, assignment, oversubscribed }, Some(page)) =
         (message, fds.pop())
     else {
         return Err(ChannelError::Malformed(0).into());
     };
-    if !job.is_sound() || !welcome.is_sound(&job) {
+    if !job.is_sound() || !assignment.is_sound(&job) {
         return Err(ChannelError::Malformed(0).into());
     }
     let page = Arc::new(Page::attach(&page, job.n_pes as usize)?);
     let mut files = BTreeMap::new();
-    while !files.contains_key(&welcome.node) {
+    while !files.contains_key(&assignment.node) {
         if let (ToPe::File { node }, mut fds) = channel.receive::<ToPe>()?
             && let Some(file) = fds.pop()
         {
             files.insert(node, Arc::new(file));
         }
     }
-    Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
+    Ok(Assignment { job: *job, assignment, oversubscribed, page, channel: Some(channel), files })
 }
 
 /// Returns the place in a job of one PE, which is its own agent.
@@ -149,7 +149,7 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
-    let welcome = AssignmentMessage {
+    let assignment = AssignmentMessage {
         pe: Pe(0),
         incarnation: Incarnation::FIRST,
         memory: 0,
@@ -165,7 +165,7 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
     let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {
         job,
-        welcome,
+        assignment,
         oversubscribed: false,
         page: Arc::new(page),
         channel: None,

@@ -42,7 +42,7 @@ impl World {
         }
         if startup::is_random() && self.segments.statics().is_some() {
             complain(
-                "the executable and its libraries lie at random addresses, for \
+                "the executable and its libraries lie at random addresses, because \
                  personality(ADDR_NO_RANDOMIZE) is refused here: a substitute is refused if its \
                  memory holds an address in them",
             );

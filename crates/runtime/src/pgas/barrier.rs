@@ -34,17 +34,17 @@ use super::world::nodes::Nodes;
 use super::{Fault, World};
 
 impl World {
-    /// Describes a wait for every PE to come to `call`.
+    /// Describes a wait for every PE to reach `call`.
     pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
         Waiting::all(call, self.n_pes())
     }
 
-    /// Waits for all PEs to come to `call`, a barrier of the program.
+    /// Waits for all PEs to reach `call`, a barrier of the program.
     pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
         self.barrier_of(Barrier::Program, call)
     }
 
-    /// Waits for all PEs to come to `call`.
+    /// Waits for all PEs to reach `call`.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
         if let Some(decision) = self.agreed(|| self.all_members(call), (u64::MAX, 0)) {
             return if decision.lost == 0 { Ok(()) } else { Err(Fault) };
@@ -54,7 +54,7 @@ impl World {
         }
         let epoch = self.comm.next_epoch(whose);
         if whose == Barrier::Program {
-            self.comes_to_barrier();
+            self.enters_barrier();
         }
         self.came(self.meet_all(whose, call, epoch).is_ok())
     }
@@ -83,8 +83,8 @@ impl World {
         self.segments.write_own(teams.start, &vec![0; teams.len()]);
         let words = self.segments.own().words();
         let gates = words.gates.iter().flatten().flat_map(|gate| [&gate.arrived, &gate.released]);
-        let heard = words.heard.iter().flat_map(|heard| heard.iter());
-        let all = gates.chain(heard).chain(self.comm.epochs());
+        let rounds = words.node_rounds.iter().flat_map(|rounds| rounds.iter());
+        let all = gates.chain(rounds).chain(self.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
         self.reset_meetings();
     }
@@ -139,13 +139,13 @@ impl World {
         whose: Barrier,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let heard = &self.segments.own().words().heard[whose as usize];
-        let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
+        let words = &self.segments.own().words().node_rounds[whose as usize];
+        let at = std::mem::offset_of!(Words, node_rounds) + whose as usize * size_of_val(words);
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.remote_store(partner, at + number * 8, epoch);
-            self.until(call, &heard[number], epoch)?;
+            self.until(call, &words[number], epoch)?;
         }
         Ok(())
     }

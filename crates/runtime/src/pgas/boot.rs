@@ -87,7 +87,7 @@ pub enum BootError {
     #[error("statics of the executable: {0}")]
     Statics(#[from] statics::StaticsError),
     /// The executable's statics are too large.
-    #[error("statics of the executable: {0} bytes, and {STATICS_MAX} are the most allowed")]
+    #[error("statics of the executable: {0} bytes; expected at most {STATICS_MAX}")]
     StaticsTooLarge(usize),
     /// The job cannot be protected as asked.
     #[error("{0}")]
@@ -144,7 +144,7 @@ pub fn cause_of_memory() -> StartFailure {
 }
 
 /// Builds the world of this process. `at_exit` is called with the status when the process ends by
-/// `exit` or by the end of `main`, and `end` with a reason when it cannot go on.
+/// `exit` or by the end of `main`, and `end` with a reason when it cannot continue.
 pub fn boot(
     thread_level: i32,
     frontend: Frontend,
@@ -172,25 +172,25 @@ fn build(
     assignment: Assignment,
     end: fn(&str) -> !,
 ) -> Result<World, BootError> {
-    let Assignment { job, mut welcome, oversubscribed, page, channel, files } = assignment;
-    let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
+    let Assignment { job, mut assignment, oversubscribed, page, channel, files } = assignment;
+    let (me, n_pes, incarnation) = (assignment.pe.at(), job.n_pes as usize, assignment.incarnation);
     let layout = Layout::new(job.heap_len as usize, n_pes);
-    let part = Part::new(Arc::clone(&files[&welcome.node]), me * layout.total, layout.total);
+    let part = Part::new(Arc::clone(&files[&assignment.node]), me * layout.total, layout.total);
     let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
     let place = (own, part.clone());
     let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
-    let original = welcome.incarnation == Incarnation::FIRST;
+    let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
-    trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
+    trace::begin(own.trace(), incarnation, level(&settings), settings.debug.then_some(say));
     let protection = match channel {
         Some(_) => first_groups(&settings, &job)?,
-        None => None, // alone: nobody to protect
+        None => None, // a single PE: nothing to protect
     };
-    let successor_of_memory = successor(&settings, &job, &welcome);
-    let pool = pool_of(&settings, &job, &welcome, oversubscribed);
-    if welcome.from_disk {
-        let place = (own, &part, welcome.node);
+    let successor_of_memory = successor(&settings, &job, &assignment);
+    let pool = pool_of(&settings, &job, &assignment, oversubscribed);
+    if assignment.from_disk {
+        let place = (own, &part, assignment.node);
         resume((&job, &protection, channel.as_deref()), place, &successor_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &successor_of_memory);
@@ -199,26 +199,26 @@ fn build(
     }
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
-    let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let remote = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
+    let remote = open_fabric(&job, &assignment, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.shrinks();
-    let groups = known_groups(&job, &mut welcome, protection);
-    let timing = Timing::new(&settings, welcome.past, goes_back);
+    let groups = known_groups(&job, &mut assignment, protection);
+    let timing = Timing::new(&settings, assignment.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
-        take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
+        take_over_log(own, (job.id, Pe::of(me), n_pes), incarnation, &local);
     }
     remote.iter().filter(|_| policy.shrinks()).for_each(|remote| remote.engine.outlive_peers());
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
+        prelude: Prelude::begin(&mut assignment, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(remote, n_pes),
         store: Store::new(groups, RecoveryState::new(own, vote), pool),
-        members: Membership::new(welcome, page, channel, rules),
+        members: Membership::new(assignment, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,
         settings,
@@ -246,10 +246,10 @@ fn first_groups(settings: &Settings, job: &Job) -> Result<Option<Protection>, Pr
 /// Returns the groups that a starting process knows: the initial ones, and the moves since.
 fn known_groups(
     job: &Job,
-    welcome: &mut AssignmentMessage,
+    assignment: &mut AssignmentMessage,
     start: Option<Protection>,
 ) -> KnownGroups {
-    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut welcome.moves));
+    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut assignment.moves));
     KnownGroups::new(places, start)
 }
 
@@ -372,13 +372,13 @@ fn first_vote(
 }
 
 /// Returns the description of the process that adopts a dead process's memory.
-fn successor(settings: &Settings, job: &Job, welcome: &AssignmentMessage) -> Successor {
+fn successor(settings: &Settings, job: &Job, assignment: &AssignmentMessage) -> Successor {
     let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
-    let here = |node: &&u32| machine(**node) == machine(welcome.node);
+    let here = |node: &&u32| machine(**node) == machine(assignment.node);
     Successor {
         job: job.id,
-        pe: welcome.pe,
-        incarnation: welcome.incarnation,
+        pe: assignment.pe,
+        incarnation: assignment.incarnation,
         checksum: settings.checksum,
         sharing: job.node_of.iter().filter(here).count(),
     }
@@ -388,12 +388,13 @@ fn successor(settings: &Settings, job: &Job, welcome: &AssignmentMessage) -> Suc
 fn pool_of(
     settings: &Settings,
     job: &Job,
-    welcome: &AssignmentMessage,
+    assignment: &AssignmentMessage,
     oversubscribed: bool,
 ) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
-    let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe.at()).map(machine));
+    let (here, home) =
+        (machine(&assignment.node), job.node_of.get(assignment.pe.at()).map(machine));
     let bound = job.bind != Bind::None && !oversubscribed && home == Some(here);
     let sharing = match bound {
         true => 1,
@@ -409,7 +410,7 @@ fn pool_of(
 /// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
     job: &Job,
-    welcome: &AssignmentMessage,
+    assignment: &AssignmentMessage,
     segment: &'static Segment,
     oversubscribed: bool,
     (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
@@ -417,8 +418,8 @@ fn open_fabric(
     let (page, channel) = (Arc::clone(page), channel.cloned());
     let watch = EngineEvents { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
-    let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
-    let (incarnation, job_id) = (welcome.incarnation, job.id);
+    let (me, n_pes) = (assignment.pe.at(), job.n_pes as usize);
+    let (incarnation, job_id) = (assignment.incarnation, job.id);
     let local = Local {
         me: Pe::of(me),
         incarnation,
@@ -436,8 +437,9 @@ fn open_fabric(
         channel.send(&address, &[]).map_err(AssignmentError::from)?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
-    let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
-    Ok(Some(Remote { engine, events, links, heard }))
+    let incarnations =
+        assignment.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
+    Ok(Some(Remote { engine, events, links, incarnations }))
 }
 
 /// Returns the view that every original joins: number 1, all alive. Any death shown by then is a

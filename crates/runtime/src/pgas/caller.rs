@@ -213,7 +213,7 @@ impl<'a> CallPort for Caller<'a> {
 
     #[inline]
     fn last_answer(&mut self) -> Result<Option<Located>, Cut> {
-        let last = self.world.local.pen.answer.get().checked_sub(1);
+        let last = self.world.local.cursor.answer.get().checked_sub(1);
         Ok(last.and_then(|from| self.log.read(from as usize)))
     }
 
@@ -262,12 +262,12 @@ impl<'a> CallPort for Caller<'a> {
         Ok((from as u64) < there.has_taken(self.world.me(), interval))
     }
 
-    fn goes_on(&mut self) -> Result<(), Cut> {
+    fn adopt_view(&mut self) -> Result<(), Cut> {
         if self.world.all_go_back() { Err(Cut) } else { Ok(()) }
     }
 
     fn has_no_record(&mut self) -> Cut {
-        self.world.take_all_back(self.log.against());
+        self.world.roll_all_back(self.log.against());
         Cut
     }
 
@@ -276,7 +276,7 @@ impl<'a> CallPort for Caller<'a> {
         if self.world.has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
         }
-        self.goes_on()
+        self.adopt_view()
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Cut> {
@@ -320,8 +320,8 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn take_all_back(&mut self, why: Reason) -> Cut {
-        self.world.take_all_back(&why);
+    fn roll_all_back(&mut self, why: Reason) -> Cut {
+        self.world.roll_all_back(&why);
         Cut
     }
 
@@ -329,8 +329,8 @@ impl<'a> CallPort for Caller<'a> {
         &mut self,
         is_it: impl FnOnce(&World, &Located) -> bool,
     ) -> Result<Option<LoggedCall>, Cut> {
-        let mut book = lock(&self.world.local.replay);
-        Ok(book.replay.next(self.world, |found| is_it(self.world, found)))
+        let mut replay = lock(&self.world.local.replay);
+        Ok(replay.replay.next(self.world, |found| is_it(self.world, found)))
     }
 
     fn is_over(&mut self) -> Result<bool, Cut> {
@@ -343,8 +343,8 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn apply_all(&mut self) -> Result<bool, Cut> {
-        let mut book = lock(&self.world.local.replay);
-        Ok(book.replay.merge.apply_all(&mut OwnMemory(self.world)))
+        let mut replay = lock(&self.world.local.replay);
+        Ok(replay.replay.merge.apply_all(&mut OwnMemory(self.world)))
     }
 
     fn is_certain(&mut self) -> Result<bool, Cut> {
@@ -352,9 +352,9 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn change_own(&mut self, from: usize, old: u64) -> Result<(), Cut> {
-        let (me, mut book) = (self.world.me(), lock(&self.world.local.replay));
+        let (me, mut replay) = (self.world.me(), lock(&self.world.local.replay));
         if let Some(found) = self.log.read(from) {
-            book.replay.merge.change(&mut OwnMemory(self.world), (me, &found), old);
+            replay.replay.merge.change(&mut OwnMemory(self.world), (me, &found), old);
         }
         Ok(())
     }
@@ -365,8 +365,8 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn others_go_on(&mut self, at: usize) -> Result<bool, Cut> {
-        Ok(lock(&self.world.local.replay).replay.merge.goes_on(at))
+    fn may_have_changed(&mut self, at: usize) -> Result<bool, Cut> {
+        Ok(lock(&self.world.local.replay).replay.merge.may_have_changed(at))
     }
 
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Cut> {
@@ -374,7 +374,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(OwnMemory(self.world).load(word).unwrap_or(otherwise))
     }
 
-    fn begin_hand_over(&mut self) -> Result<(), Cut> {
+    fn begin_handover(&mut self) -> Result<(), Cut> {
         let view = self.world.members.view();
         self.view = view.number;
         if !view.local {
@@ -394,9 +394,9 @@ impl<'a> CallPort for Caller<'a> {
         Ok(self.world.segments.order_others())
     }
 
-    fn say_taken(&mut self) -> Result<(), Cut> {
-        let book = lock(&self.world.local.replay);
-        for (pe, &to) in Pe::all(self.world.n_pes()).zip(book.replay.merge.taken()) {
+    fn publish_taken(&mut self) -> Result<(), Cut> {
+        let replay = lock(&self.world.local.replay);
+        for (pe, &to) in Pe::all(self.world.n_pes()).zip(replay.replay.merge.taken()) {
             self.log.take(pe, to as u64);
         }
         Ok(())
@@ -404,9 +404,9 @@ impl<'a> CallPort for Caller<'a> {
 
     fn log_again(&mut self) -> Result<(), Cut> {
         self.world.members.work_in(self.view);
-        let mut book = lock(&self.world.local.replay);
-        book.took = book.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        drop(book);
+        let mut replay = lock(&self.world.local.replay);
+        replay.took = replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        drop(replay);
         self.world.local.set_way(LogMode::Logged);
         Ok(())
     }
@@ -417,32 +417,32 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn look_at_findings(&mut self) -> Result<(), Cut> {
+    fn check_findings(&mut self) -> Result<(), Cut> {
         let Some(why) = self.world.findings() else { return Ok(()) };
-        self.world.say_all_go_back(why);
+        self.world.demand_global_rollback(why);
         Err(Cut)
     }
 }
 
 impl MeetingPort for Caller<'_> {
     fn next_meeting(&mut self) -> Result<u64, Cut> {
-        Ok(lock(&self.world.local.book).met + 1)
+        Ok(lock(&self.world.local.meetings).met + 1)
     }
 
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Cut> {
-        let mut book = lock(&self.world.local.book);
+        let mut meetings = lock(&self.world.local.meetings);
         if let Some(from) = from {
-            self.log.link(book.last, from);
-            book.last = Some(from);
+            self.log.link(meetings.last, from);
+            meetings.last = Some(from);
         }
-        book.met = number;
-        drop(book);
+        meetings.met = number;
+        drop(meetings);
         self.world.comes(&self.log, number);
         Ok(())
     }
 
-    fn has_come(&mut self, number: u64) -> Result<(), Cut> {
-        lock(&self.world.local.book).met = number;
+    fn has_arrived(&mut self, number: u64) -> Result<(), Cut> {
+        lock(&self.world.local.meetings).met = number;
         Ok(())
     }
 

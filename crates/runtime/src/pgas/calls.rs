@@ -52,7 +52,7 @@ impl World {
 
     /// Decides after a refused checkpoint: if calls from several places have met, each with its own
     /// exclusions, returns true, and the checkpoint is repeated without any. Equal on every PE.
-    pub(crate) fn leave_nothing_out(&self) -> bool {
+    pub(crate) fn include_everything(&self) -> bool {
         let varied = self.sites.varied.load(Ordering::Relaxed);
         let advised = self.memory.advised().filter(|_| varied);
         advised.inspect(|advised| advised.call(None)).is_some()
@@ -75,8 +75,8 @@ impl World {
     }
 
     /// Finds the PEs that are behind, from the calls of all PEs of a view. Finds none if `ends`:
-    /// other PEs are at their end, and this PE comes to its own alone.
-    pub(crate) fn find_apart(&self, calls: &Calls, ends: bool) {
+    /// other PEs have finished, and this PE finishes alone.
+    pub(crate) fn find_diverged(&self, calls: &Calls, ends: bool) {
         *lock(&self.sites.found) = apart(calls, self.called().site).filter(|_| !ends);
     }
 
@@ -87,8 +87,8 @@ impl World {
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
-    /// Adopts the result of [`Self::find_apart`] at the end of a restart.
-    pub(super) fn join_apart(&self) {
+    /// Adopts the result of [`Self::find_diverged`] at the end of a restart.
+    pub(super) fn join_diverged(&self) {
         let found = lock(&self.sites.found).take();
         self.sites.apart.store(found.is_some(), Ordering::Relaxed);
         *lock(&self.sites.who) = found;
@@ -118,7 +118,7 @@ impl World {
     }
 
     #[inline]
-    pub(super) fn comes_to_barrier(&self) {
+    pub(super) fn enters_barrier(&self) {
         if self.sites.apart.load(Ordering::Relaxed) {
             self.show_progress(Activity::Barrier, 0);
         }

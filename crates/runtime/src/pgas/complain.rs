@@ -11,7 +11,7 @@ use raidshmem_core::quantity::Pe;
 static PE: OnceLock<Pe> = OnceLock::new();
 
 /// Makes later messages begin with this PE number.
-pub fn speak_as(pe: Pe) {
+pub fn set_own_pe(pe: Pe) {
     PE.get_or_init(|| pe);
 }
 

@@ -1,4 +1,4 @@
-//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and comes to
+//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and reaches
 //! agreements with the living PEs.
 //!
 //! ```text
@@ -70,7 +70,7 @@ impl World {
     pub fn adopt(&self) -> ViewNumber {
         if self.members.faulted() {
             self.adopt_newest();
-            self.tell_of_losses();
+            self.report_losses();
         }
         self.members.joined()
     }
@@ -104,20 +104,20 @@ impl World {
 
     /// Calls the handler of this thread for each loss not yet reported to it. Until all threads
     /// with a handler have come here, no call takes the fast path around this one.
-    fn tell_of_losses(&self) {
+    fn report_losses(&self) {
         let with_node = |pe: Pe| {
             self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
         };
-        self.fewer.tell(with_node);
-        if !self.fewer.is_anybody_untold() {
+        self.fewer.run_callbacks(with_node);
+        if !self.fewer.has_unreported() {
             self.members.work_in(self.members.joined());
         }
     }
 
-    /// Registers `told` for this thread, to be called with each lost PE, and true if its node is
-    /// lost.
-    pub(crate) fn on_loss(&self, told: LossCallback) {
-        self.fewer.listen(told);
+    /// Registers `callback` for this thread, to be called with each lost PE, and true if its node
+    /// is lost.
+    pub(crate) fn on_loss(&self, callback: LossCallback) {
+        self.fewer.add_callback(callback);
         self.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
     }
 
@@ -139,8 +139,8 @@ impl World {
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
         self.show(of, own.record().words());
-        let mut heard = SeenVersions::of(of.pes.len());
-        self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut heard));
+        let mut seen = SeenVersions::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
         let decision = own.decision().expect("it is what was waited for");
         self.fewer.over(row, number, decision);
         let is_shown = || self.members.view_number().0 >= decision.view;
@@ -169,8 +169,8 @@ impl World {
         let last = Which { team: of.team, number: next - 1, gate: of.gate };
         let mut past = vec![last.number == 0; of.pes.len()];
         past[of.index] = true;
-        let mut heard = SeenVersions::of(of.pes.len());
-        self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut heard)));
+        let mut seen = SeenVersions::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut seen)));
     }
 
     /// Looks once at members that may still read records of agreement `last`; returns true if none
@@ -179,15 +179,15 @@ impl World {
         &self,
         of: &Members,
         last: Which,
-        (past, heard): (&mut [bool], &mut SeenVersions),
+        (past, seen): (&mut [bool], &mut SeenVersions),
     ) -> bool {
         let living = self.living(of, self.adopt());
         let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
-        let shown = self.records(of, awaited, heard);
+        let shown = self.records(of, awaited, seen);
         for (member, shown) in shown {
             match shown.and_then(|words| is_past_with(last, words)) {
                 Some(is_past) => past[member] = is_past,
-                None => heard.forget_one(member), // read it again: another team's record may follow
+                None => seen.forget_one(member), // read it again: another team's record may follow
             }
         }
         living.iter().zip(past).all(|(lives, past)| !lives || *past)
@@ -199,15 +199,15 @@ impl World {
     }
 
     /// Looks once at the awaited members; returns true once there is a decision.
-    fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut SeenVersions) -> bool {
+    fn advance(&self, of: &Members, own: &mut Agreement, seen: &mut SeenVersions) -> bool {
         let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
             own.adopt(view.0, self.living(of, view));
-            heard.forget(); // records seen in the old view count anew in this one
+            seen.forget(); // records seen in the old view count anew in this one
         }
         loop {
-            for (member, shown) in self.records(of, own.awaited(), heard) {
+            for (member, shown) in self.records(of, own.awaited(), seen) {
                 shown.and_then(Record::of).iter().for_each(|shown| own.observe(member, shown));
             }
             if !own.advance() {
@@ -251,12 +251,12 @@ impl World {
         &self,
         of: &Members,
         members: impl Iterator<Item = usize>,
-        heard: &mut SeenVersions,
+        seen: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let is_remote = |member: &usize| self.segments.is_remote(of.pes[*member]);
         let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
         let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
-        mapped.chain(self.remote_records(of, &remote, heard)).collect()
+        mapped.chain(self.remote_records(of, &remote, seen)).collect()
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
@@ -274,16 +274,16 @@ impl World {
         &self,
         of: &Members,
         members: &[usize],
-        heard: &mut SeenVersions,
+        seen: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
             let pe = of.pes[**member];
-            heard.is_news(**member, self.segments.own().mailbox(pe).news(self.heard(pe)))
+            seen.is_news(**member, self.segments.own().mailbox(pe).news(self.known_incarnation(pe)))
         };
-        let room = |&member: &usize| (member, [0; WORDS * 8]);
+        let blank = |&member: &usize| (member, [0; WORDS * 8]);
         let mut shown: Vec<(usize, [u8; WORDS * 8])> =
-            members.iter().filter(&mut is_news).map(room).collect();
+            members.iter().filter(&mut is_news).map(blank).collect();
         if shown.is_empty() {
             return Vec::new();
         }

@@ -1,7 +1,7 @@
 //! The orderly end of a PE, and losses so late that the job survives them.
 //!
 //! A PE in `shmem_finalize` has done its work and cannot roll back. If another PE is lost then, its
-//! substitute rolls back to the last checkpoint without the others, and comes to its end *alone*.
+//! substitute rolls back to the last checkpoint without the others, and finishes *alone*.
 //! This is correct under two conditions, which this module checks:
 //!
 //! ```text
@@ -37,7 +37,7 @@ use super::{Fault, World};
 // Relaxed throughout: the threads of this process that share a word are otherwise unordered.
 impl World {
     /// Returns true if a call that concerns other PEs must do less than it should. Ends the job if
-    /// this PE has to come to its end without them.
+    /// this PE must finish without them.
     #[inline]
     pub fn cut_short(&self) -> bool {
         self.members.faulted() && self.cut()
@@ -93,7 +93,7 @@ impl World {
     pub(crate) fn join_all(&self, view: &View) {
         self.join(view);
         self.members.work_in(view.number);
-        self.begin_anew();
+        self.begin_interval();
         self.begin_log(view.number.0, self.store.agreed(), CallPlace::NONE);
     }
 
@@ -104,11 +104,11 @@ impl World {
         let company = if free { ALONE_AND_FREE } else { ALONE };
         self.finish.company.store(company, Ordering::Relaxed);
         self.finish.passed.store(false, Ordering::Relaxed);
-        self.begin_anew();
+        self.begin_interval();
     }
 
     /// Forgets calls cut short and PEs touched before the checkpoint that was agreed or restored.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn begin_interval(&self) {
         self.finish.cut.store(false, Ordering::Relaxed);
         self.reached.begin();
     }
@@ -134,14 +134,14 @@ impl World {
         loop {
             let joined = self.members.joined();
             self.members.say(&PeMessage::Finalizing { joined, cut });
-            let finished = || self.members.all_have_come();
+            let finished = || self.members.all_have_arrived();
             let lost = || self.goes_back() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: WaitTarget::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {
                 break;
             }
-            if !self.join_alone_at_end() {
+            if !self.join_local_at_end() {
                 recover(self);
             }
         }

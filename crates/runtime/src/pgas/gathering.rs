@@ -1,9 +1,9 @@
 //! Meetings of all PEs of a job with logs: barriers and collectives, once each.
 //!
 //! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
-//! only grows. When all have come, each reads all contributions from the logs. A substitute that
-//! comes to a meeting again finds the contribution of its predecessor; PEs that wait there continue
-//! when it comes for the first time.
+//! only grows. When all have arrived, each reads all contributions from the logs. A substitute that
+//! repeats a meeting finds the contribution of its predecessor; PEs that wait in one continue when
+//! it arrives for the first time.
 //!
 //! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
 //! checkpoint.
@@ -59,7 +59,8 @@ impl World {
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
                 let parts = &caller.parts;
-                lock(&self.local.book).seen = parts.iter().map(|part| Some(part.from)).collect();
+                lock(&self.local.meetings).seen =
+                    parts.iter().map(|part| Some(part.from)).collect();
                 let place = |part: &Located| (part.payload, part.record.len as usize);
                 MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
@@ -71,11 +72,11 @@ impl World {
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
     /// words for that, so all roll back then.
     fn meet_without_parts(&self) -> MeetingOutcome {
-        if !self.is_somebody_away() {
+        if !self.is_any_pe_away() {
             return MeetingOutcome::Plain;
         }
         let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
-        self.say_all_go_back(self.findings().unwrap_or_else(unlike));
+        self.demand_global_rollback(self.findings().unwrap_or_else(unlike));
         MeetingOutcome::Cut
     }
 
@@ -126,8 +127,8 @@ impl World {
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
             return None;
         }
-        let book = lock(&self.local.book);
-        let of = |pe: Pe| self.log_of(pe).meeting(book.seen[pe.at()]);
+        let meetings = lock(&self.local.meetings);
+        let of = |pe: Pe| self.log_of(pe).meeting(meetings.seen[pe.at()]);
         Pe::all(self.n_pes()).map(of).collect()
     }
 }

@@ -24,7 +24,7 @@ use super::World;
 use super::world::segments::Segments;
 
 /// The shadow snapshot: the second region of a store that keeps one snapshot, for live memory.
-const BESIDE: usize = 1;
+const SHADOW: usize = 1;
 
 /// The process that adopts the memory.
 pub(super) struct Successor {
@@ -48,7 +48,7 @@ pub(super) fn await_quiet(segments: &Segments, page: &Page) {
     }
 }
 
-/// Returns the vote of the segment's dead owner; an empty one if its memory is not there.
+/// Returns the vote of the segment's dead owner; an empty one if its memory does not exist.
 pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Successor) -> Vote {
     let store = Store { own, protection, job: successor.job };
     let mut vote = store.vote();
@@ -61,9 +61,10 @@ pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Succes
         Rescue::Complete(n) => store.copy_live(successor, n, protection.snapshot_of(n)),
         Rescue::Keep(n) => {
             let place = store.place_to_keep(n);
-            let room = || place != BESIDE || protection.snapshots > 1 || store.has_room(successor);
+            let fits =
+                || place != SHADOW || protection.snapshots > 1 || store.has_memory(successor);
             store.record(place).holds(successor.job, n).is_some()
-                || room() && store.copy_live(successor, n, place)
+                || fits() && store.copy_live(successor, n, place)
         }
     };
     let ended = matches!(vote.phase, Some(Phase::Copying(_)));
@@ -110,17 +111,17 @@ impl Store<'_> {
     /// Returns the snapshot that keeps live memory as that of checkpoint `number`.
     fn place_to_keep(&self, number: CheckpointNumber) -> usize {
         match self.protection.snapshots {
-            1 => BESIDE,
+            1 => SHADOW,
             _ => self.protection.snapshot_of(number),
         }
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.protection.snapshots == 1 && self.record(BESIDE).holds(self.job, number).is_some()
+        self.protection.snapshots == 1 && self.record(SHADOW).holds(self.job, number).is_some()
     }
 
     /// Returns true if the machine has memory for another snapshot of each PE.
-    fn has_room(&self, successor: &Successor) -> bool {
+    fn has_memory(&self, successor: &Successor) -> bool {
         let snapshot = self.record(0).hint().1 as u64;
         let live = self.coverage().map_or(u64::MAX, |coverage| coverage.len() as u64);
         let need = live.max(snapshot).saturating_mul(successor.sharing as u64);
@@ -179,7 +180,7 @@ impl Store<'_> {
 
     /// Copies the shadow snapshot into the snapshot; returns its length.
     fn bring_tiles(&self, number: CheckpointNumber) -> usize {
-        let len = self.record(BESIDE).holds(self.job, number).unwrap_or(0);
+        let len = self.record(SHADOW).holds(self.job, number).unwrap_or(0);
         let (layout, count) = (self.own.layout(), len.div_ceil(TILE));
         let [to, from] = layout.snapshots;
         let copy = |to: usize, from: usize, len: usize| {
@@ -197,9 +198,9 @@ impl Store<'_> {
         if self.protection.snapshots > 1 {
             return;
         }
-        self.record(BESIDE).void();
+        self.record(SHADOW).void();
         let layout = self.own.layout();
-        let [at, end] = [layout.snapshots[BESIDE], layout.slots[0]];
+        let [at, end] = [layout.snapshots[SHADOW], layout.slots[0]];
         let _ = part.give_back(at, end - at); // on failure it stays occupied until the job ends
     }
 }

@@ -10,7 +10,7 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
 use super::boot::Frontend;
-use super::complain::{complain, speak_as};
+use super::complain::{complain, set_own_pe};
 use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
@@ -36,7 +36,7 @@ pub fn init(requested: i32, frontend: Frontend, recover: fn(&'static World)) -> 
     }
     match boot::boot(requested, frontend, exits, ends) {
         Ok(world) => {
-            speak_as(world.me());
+            set_own_pe(world.me());
             let world = WORLD.get_or_init(|| world);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECOVER.get_or_init(|| recover);
@@ -54,7 +54,7 @@ pub fn init(requested: i32, frontend: Frontend, recover: fn(&'static World)) -> 
     requested
 }
 
-/// Ends this PE, which cannot go on.
+/// Ends this PE, which cannot continue.
 fn ends(words: &str) -> ! {
     match WORLD.get() {
         Some(world) => world.members.abort(words),

@@ -55,7 +55,7 @@ use tracing::info;
 use super::World;
 use super::caller::{Caller, Cut};
 use super::complain::complain;
-use super::world::local::{ReplayBook, ReplayState};
+use super::world::local::{ReplayState, TimedReplay};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -100,7 +100,7 @@ impl World {
     #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
-        mapped.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
+        mapped.unwrap_or_else(|| Log::unmapped(self.n_pes()))
     }
 
     #[inline(always)]
@@ -124,25 +124,28 @@ impl World {
             return;
         }
         self.choose_holder();
-        let (log, pen) = (self.own_log(), &self.local.pen);
+        let (log, cursor) = (self.own_log(), &self.local.cursor);
         log.set(Word::Job, self.job.id);
         log.set(Word::Owner, u64::from(self.me().0) + 1);
-        let (bytes, records) = (pen.tail.get(), pen.records.get());
-        self.tell_of_overflow(pen.need.get(), interval);
+        let (bytes, records) = (cursor.tail.get(), cursor.records.get());
+        self.report_overflow(cursor.need.get(), interval);
         self.note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
-        let mut book = lock(&self.local.book);
+        let mut meetings = lock(&self.local.meetings);
         if self.local.era.swap(era, Ordering::Relaxed) != era {
-            book.met = 0;
+            meetings.met = 0;
         }
-        *book =
-            ReplayState { met: book.met, seen: vec![None; self.n_pes()], ..ReplayState::default() };
-        drop(book);
-        *lock(&self.local.replay) = ReplayBook::default();
+        *meetings = ReplayState {
+            met: meetings.met,
+            seen: vec![None; self.n_pes()],
+            ..ReplayState::default()
+        };
+        drop(meetings);
+        *lock(&self.local.replay) = TimedReplay::default();
         log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
-        pen.begin(never.is_some());
+        cursor.begin(never.is_some());
         never.into_iter().for_each(|why| self.show_bare(why));
         self.local.set_way(LogMode::Logged);
         log.set_stage(self.members.incarnation().0, Stage::Direct);
@@ -169,7 +172,7 @@ impl World {
         }
         if self.me() == Pe(0) && self.members.incarnation() == Incarnation::FIRST {
             complain(
-                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss takes all PEs back",
+                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss rolls back all PEs",
             );
         }
         self.log_nothing("its threads call the library at the same time");
@@ -178,7 +181,7 @@ impl World {
     /// Stops logging in this process for good, so that a loss rolls back all PEs.
     pub fn log_nothing(&self, why: &'static str) {
         *lock(&self.local.never) = Some(why);
-        self.speak_against(why);
+        self.rule_out(why);
     }
 
     /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
@@ -189,24 +192,24 @@ impl World {
         }
         let why = Reason::NoRule { routine: routine.to_owned() };
         match self.local.way() {
-            LogMode::Replayed => self.take_all_back(&why),
-            _ => self.speak_against(&why.to_string()),
+            LogMode::Replayed => self.roll_all_back(&why),
+            _ => self.rule_out(&why.to_string()),
         }
     }
 
-    fn speak_against(&self, why: &str) {
+    fn rule_out(&self, why: &str) {
         if self.local.way() == LogMode::Logged {
-            self.leave_no_records(why);
-            self.go_back_if_apart(why);
+            self.stop_recording(why);
+            self.roll_back_if_diverged(why);
         }
     }
 
     /// Demands a global rollback if this PE has no records and another is away, or was since the
     /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
-    pub(super) fn go_back_if_apart(&self, why: &str) {
+    pub(super) fn roll_back_if_diverged(&self, why: &str) {
         self.local.order(); // first drop the records, then look; a substitute does the reverse
-        if self.local.way() == LogMode::Logged && self.is_somebody_away() {
-            self.take_all_back(why);
+        if self.local.way() == LogMode::Logged && self.is_any_pe_away() {
+            self.roll_all_back(why);
         }
     }
 
@@ -236,17 +239,17 @@ impl World {
     }
 
     /// Returns true if this PE has adopted a view that it has not joined.
-    pub(crate) fn is_somebody_away(&self) -> bool {
+    pub(crate) fn is_any_pe_away(&self) -> bool {
         self.members.view_number() != self.members.joined()
     }
 
     /// Demands a global rollback for a reason of this PE, and waits until it begins.
-    pub(crate) fn take_all_back(&self, why: impl Display) {
-        self.say_all_go_back(format!("PE {}: {why}", self.me()));
+    pub(crate) fn roll_all_back(&self, why: impl Display) {
+        self.demand_global_rollback(format!("PE {}: {why}", self.me()));
     }
 
-    /// Like `take_all_back`, for a reason that already names its PE.
-    pub(crate) fn say_all_go_back(&self, why: String) {
+    /// Like `roll_all_back`, for a reason that already names its PE.
+    pub(crate) fn demand_global_rollback(&self, why: String) {
         self.members.say(&PeMessage::GoBack { why });
         self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().local);
         self.local.set_way(LogMode::Plain);

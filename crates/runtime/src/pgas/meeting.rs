@@ -5,7 +5,7 @@
 //! and writes them into its entry of the mailbox of PEs that do not. So nothing is polled over a
 //! network, and a meeting costs a PE a few posts whatever the number of PEs.
 //!
-//! Invariants: one thread of a PE is in the protocol. A PE comes to each meeting of a recovery once
+//! Invariants: one thread of a PE is in the protocol. A PE enters each meeting of a recovery once
 //! per view: a restart that begins again in the view in which the checkpoint was agreed uses the
 //! contributions of that time, since the same decision stands.
 
@@ -90,7 +90,7 @@ impl World {
     fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
         let words = match self.segments.if_mapped(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
-            None => self.segments.own().mailbox(pe).post(self.heard(pe)),
+            None => self.segments.own().mailbox(pe).post(self.known_incarnation(pe)),
         };
         // Pairs with the stores of `post`: a reader of a post sees what was written before it.
         std::array::from_fn(|at| words[at].load(Ordering::Acquire))

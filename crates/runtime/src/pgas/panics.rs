@@ -43,7 +43,7 @@ pub fn all_are_ours() {
 }
 
 /// Sets the agent that is notified of a panic.
-pub(super) fn tell(agent: &Arc<Channel>) {
+pub(super) fn set_agent(agent: &Arc<Channel>) {
     AGENT.get_or_init(|| Arc::clone(agent));
 }
 
@@ -84,7 +84,7 @@ fn end(panic: &PanicHookInfo) -> ! {
     }
     let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
     let what = words(panic).replace('\n', " ");
-    complain(&format!("a fault of the library{}: {what}", place.unwrap_or_default()));
+    complain(&format!("a library bug{}: {what}", place.unwrap_or_default()));
     let exit = PeMessage::GlobalExit { status: UNRECOVERABLE, words: None };
     if send(&exit) {
         park(); // the launcher ends every PE

@@ -24,7 +24,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::local::Call;
-use super::world::prelude::PreludeBook;
+use super::world::prelude::PreludeMode;
 
 /// The call that records the PEs that share memory when the program begins.
 const SHARING: Call = Call { name: "SHMEM_TEAM_SHARED", with: 0 };
@@ -49,7 +49,7 @@ impl World {
             return give(self.result_before(&call));
         }
         let result = act();
-        if let PreludeBook::Noted(notes) = &mut *lock(&self.prelude.book) {
+        if let PreludeMode::Noted(notes) = &mut *lock(&self.prelude.mode) {
             notes.note(call.digest(), &show(&result));
             if notes.is_full() {
                 self.prelude.close();
@@ -61,7 +61,7 @@ impl World {
     /// Records the PEs of `SHMEM_TEAM_SHARED` as the program begins, for a substitute that may run
     /// on another node.
     pub(super) fn begin_prelude(&self) {
-        if let PreludeBook::Noted(notes) = &mut *lock(&self.prelude.book) {
+        if let PreludeMode::Noted(notes) = &mut *lock(&self.prelude.mode) {
             let (first, stride, size) = self.sharing();
             let words = [first as u64, stride as u64, size as u64];
             let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
@@ -71,7 +71,7 @@ impl World {
 
     /// Returns the PEs that shared memory with the first process of this number.
     pub(super) fn sharing_before(&self) -> Option<(isize, isize, usize)> {
-        let PreludeBook::Given(results) = &*lock(&self.prelude.book) else { return None };
+        let PreludeMode::Given(results) = &*lock(&self.prelude.mode) else { return None };
         let (words, _) = results.first(SHARING.digest())?.as_chunks();
         let [first, stride, size] = *words.first_chunk::<3>()?;
         let [first, stride] = [first, stride].map(isize::from_le_bytes);
@@ -79,19 +79,20 @@ impl World {
     }
 
     fn result_before(&self, call: &Call) -> Vec<u8> {
-        let known = match &mut *lock(&self.prelude.book) {
-            PreludeBook::Given(results) => results.next(call.name, call.digest()),
+        let known = match &mut *lock(&self.prelude.mode) {
+            PreludeMode::Given(results) => results.next(call.name, call.digest()),
             _ => Known::NoSuchCall,
         };
         let most = limit(self.n_pes());
         match known {
             Known::Result(result) => result,
-            Known::NoRoom => self.end_for(call.name, &format!(
-                "its result is not known any more: results of up to {most} bytes in all are kept"
-            )),
+            Known::NoRoom => self.end_for(
+                call.name,
+                &format!("its result is no longer known: at most {most} bytes of results are kept"),
+            ),
             Known::NoSuchCall => self.end_for(
                 call.name,
-                "its result is not known: the lost PE did not make this call, or not as often",
+                "its result is unknown: the lost PE did not make this call, or less often",
             ),
         }
     }
@@ -108,13 +109,12 @@ impl World {
     /// Ends the prelude when the program reaches its first checkpoint call.
     pub(crate) fn end_prelude(&self) {
         self.prelude.close();
-        let book = std::mem::replace(&mut *lock(&self.prelude.book), PreludeBook::Closed);
-        match book {
-            PreludeBook::Closed => {}
-            PreludeBook::Noted(notes) => self.hand_over(notes.into_record()),
-            PreludeBook::Given(results) => {
-                let why =
-                    "the lost PE made it more often, and which results are right is not known";
+        let mode = std::mem::replace(&mut *lock(&self.prelude.mode), PreludeMode::Closed);
+        match mode {
+            PreludeMode::Closed => {}
+            PreludeMode::Noted(notes) => self.hand_over(notes.into_record()),
+            PreludeMode::Given(results) => {
+                let why = "the lost PE made it more often, so the right results are unknown";
                 if let Some(call) = results.in_doubt() {
                     self.end_for(call, why);
                 }

@@ -48,9 +48,9 @@ impl World {
 
     /// Notes the length of the log, which grows no further in this interval.
     pub(super) fn note_length(&self) {
-        let (pen, local) = (&self.local.pen, &self.local);
-        if local.touched.fetch_max(pen.tail.get(), Ordering::Relaxed) < pen.tail.get() {
-            local.most.store(pen.records.get(), Ordering::Relaxed);
+        let (cursor, local) = (&self.local.cursor, &self.local);
+        if local.touched.fetch_max(cursor.tail.get(), Ordering::Relaxed) < cursor.tail.get() {
+            local.most.store(cursor.records.get(), Ordering::Relaxed);
         }
     }
 
@@ -65,44 +65,44 @@ impl World {
     pub(super) fn limit(&self, log: &Log) -> u64 {
         let live = self.segments.layout().heap_len as u64;
         let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
-        limit.min(log.room() as u64)
+        limit.min(log.capacity() as u64)
     }
 
     /// Reports a full log at once; the size that it would have needed is known at the next
     /// checkpoint.
-    fn tell_of_full_log(&self, need: u64) {
+    fn report_full_log(&self, need: u64) {
         if !self.local.said_full.swap(true, Ordering::Relaxed) {
             let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
             complain(&format!(
                 "the log of PE {me} is full: it needs {need} bytes so far, and \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss takes all PEs back until the next checkpoint"
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
             ));
         }
     }
 
     /// Reports, at the end of an interval, the size that the log would have needed.
-    pub(super) fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
+    pub(super) fn report_overflow(&self, need: u64, interval: CheckpointNumber) {
         let limit = self.local.limit.load(Ordering::Relaxed);
         let logs = lock(&self.local.never).is_none();
         if logs && need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
             let me = self.me();
             complain(&format!(
                 "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss took all PEs back meanwhile"
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolled back all PEs meanwhile"
             ));
         }
     }
 
     /// Ends the records of this interval, and notes `why`.
-    pub(super) fn leave_no_records(&self, why: &str) {
-        if !self.local.pen.bare.swap(true, Ordering::Relaxed) {
+    pub(super) fn stop_recording(&self, why: &str) {
+        if !self.local.cursor.bare.swap(true, Ordering::Relaxed) {
             self.show_bare(why);
         }
     }
 
     /// Publishes that there are no records from the next meeting on.
     pub(super) fn show_bare(&self, why: &str) {
-        let (log, met) = (self.own_log(), lock(&self.local.book).met);
+        let (log, met) = (self.own_log(), lock(&self.local.meetings).met);
         log.set(Word::BareFrom, self.meeting(met + 1));
         log.set_against(why);
     }
@@ -120,13 +120,13 @@ impl World {
     pub(super) fn tick(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        self.know(now.max(self.local.pen.time.get() + 1))
+        self.know(now.max(self.local.cursor.time.get() + 1))
     }
 
     /// Raises the time of this PE, which may know everything with a smaller one; returns it.
     pub(super) fn know(&self, time: u64) -> u64 {
-        let time = time.max(self.local.pen.time.get());
-        self.local.pen.time.set(time);
+        let time = time.max(self.local.cursor.time.get());
+        self.local.cursor.time.set(time);
         time
     }
 
@@ -143,7 +143,7 @@ impl World {
         self.segments.write_own(log.payload(from), payload);
     }
 
-    /// Like `append`, for a log at hand and `bytes` bytes of payload, which `write` writes.
+    /// Like `append`, for the given log and `bytes` bytes of payload, which `write` writes.
     #[inline(always)] // the head goes to the log from registers
     pub(super) fn append_to(
         &self,
@@ -152,37 +152,37 @@ impl World {
         bytes: usize,
         write: impl FnOnce(usize),
     ) -> Option<usize> {
-        let pen = &self.local.pen;
-        let (from, size) = (pen.tail.get(), bytes_for(bytes) as u64);
-        let need = pen.need.get() + size;
-        pen.need.set(need);
+        let cursor = &self.local.cursor;
+        let (from, size) = (cursor.tail.get(), bytes_for(bytes) as u64);
+        let need = cursor.need.get() + size;
+        cursor.need.set(need);
         let is_too_long = u32::try_from(bytes).is_err();
         let limit = self.local.limit.load(Ordering::Relaxed);
-        if pen.is_bare() || is_too_long || from + size > limit {
-            self.has_no_room(need);
+        if cursor.is_bare() || is_too_long || from + size > limit {
+            self.leave_out(need);
             return None;
         }
         let time = match record.kind.learns(mutant::breaks) {
             true => self.tick(),
-            false => self.know(pen.time.get() + 1),
+            false => self.know(cursor.time.get() + 1),
         };
         let from = from as usize;
         write(from);
         log.append(from, &LogRecord { time, ..record });
-        pen.tail.set(from as u64 + size);
-        pen.records.set(pen.records.get() + 1);
-        pen.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });
+        cursor.tail.set(from as u64 + size);
+        cursor.records.set(cursor.records.get() + 1);
+        cursor.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });
         Some(from)
     }
 
     /// Handles a record beyond the limit; the records of this interval would need `need` bytes.
     #[cold]
-    fn has_no_room(&self, need: u64) {
-        if !self.local.pen.is_bare() {
+    fn leave_out(&self, need: u64) {
+        if !self.local.cursor.is_bare() {
             let why = Reason::Overflow { bytes: need }.to_string();
-            self.leave_no_records(&why);
-            self.tell_of_full_log(need);
-            self.go_back_if_apart(&why);
+            self.stop_recording(&why);
+            self.report_full_log(need);
+            self.roll_back_if_diverged(&why);
         }
         let log = self.own_log();
         if log.get(Word::Need) < need {

@@ -26,7 +26,7 @@ use super::local::Call;
 type Seen = [u64; 2];
 
 impl World {
-    /// Waits until all PEs have come to `call` and are members of one view. Returns false if all
+    /// Waits until all PEs have reached `call` and are members of one view. Returns false if all
     /// PEs roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
     /// back since then.
     pub(crate) fn agree_on_view(
@@ -91,10 +91,10 @@ impl World {
     /// Handles the loss of this PE's predecessor after the deciding meeting.
     fn agreed_without(&self, at_end: bool) -> bool {
         if !at_end {
-            self.take_all_back(&Reason::InCheckpoint);
+            self.roll_all_back(&Reason::InCheckpoint);
             return false;
         }
-        self.join_alone_at_end();
+        self.join_local_at_end();
         self.report_replay();
         true
     }
@@ -103,7 +103,7 @@ impl World {
     fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
         let view = self.members.view();
         if view.number != number {
-            self.take_all_back(&Reason::InCheckpoint);
+            self.roll_all_back(&Reason::InCheckpoint);
             return false;
         }
         self.reset_control();
@@ -118,9 +118,9 @@ impl World {
         true
     }
 
-    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and comes to its end.
+    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and finishes.
     /// Returns false if all PEs roll back.
-    pub(super) fn join_alone_at_end(&self) -> bool {
+    pub(super) fn join_local_at_end(&self) -> bool {
         if !self.local.is_on() || !self.members.view().local {
             return false;
         }

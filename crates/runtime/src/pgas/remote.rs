@@ -207,12 +207,12 @@ impl World {
     pub(crate) fn status_of(&self, pe: Pe) -> PeerStatus {
         match self.segments.if_mapped(pe) {
             Some(segment) => segment.status(),
-            None => self.segments.own().mailbox(pe).read(self.heard(pe)),
+            None => self.segments.own().mailbox(pe).read(self.known_incarnation(pe)),
         }
     }
 
-    pub(super) fn heard(&self, pe: Pe) -> Incarnation {
-        Incarnation(self.comm.remote().heard[pe.at()].load(Ordering::Relaxed))
+    pub(super) fn known_incarnation(&self, pe: Pe) -> Incarnation {
+        Incarnation(self.comm.remote().incarnations[pe.at()].load(Ordering::Relaxed))
     }
 
     /// Waits until all that this PE sent to the living PEs of `view` has arrived. The view reports
@@ -292,7 +292,7 @@ impl World {
         for (pe, link) in lock(&remote.links).iter_mut().enumerate() {
             let wanted = view.pes[pe].incarnation;
             if view.pes[pe].state == State::Alive {
-                remote.heard[pe].store(wanted.0, Ordering::Relaxed);
+                remote.incarnations[pe].store(wanted.0, Ordering::Relaxed);
             }
             if view.pes[pe].state != State::Alive
                 || self.mappable(view, Pe::of(pe))

@@ -21,37 +21,37 @@ use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
-use super::world::local::ReplayBook;
+use super::world::local::TimedReplay;
 
 impl World {
     /// Begins a replay, with the log of the predecessor, from the checkpoint.
     pub(crate) fn begin_replay(&self) {
-        let (log, pen) = (self.own_log(), &self.local.pen);
+        let (log, cursor) = (self.own_log(), &self.local.cursor);
         self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        let mut book = lock(&self.local.book);
+        let mut state = lock(&self.local.meetings);
         let mut meetings = None;
         let replay = Replay::begin(self, self.me(), self.n_pes(), |found| {
             if found.record.kind == Kind::Meeting {
-                log.link(book.last, found.from);
-                book.last = Some(found.from);
+                log.link(state.last, found.from);
+                state.last = Some(found.from);
                 let (first, _) = meetings.unwrap_or((found.record.at, found.record.at));
                 meetings = Some((first, found.record.at));
             }
-            pen.records.set(pen.records.get() + 1);
+            cursor.records.set(cursor.records.get() + 1);
         });
         let end = replay.end();
-        pen.tail.set(end as u64);
-        pen.need.set(end as u64);
+        cursor.tail.set(end as u64);
+        cursor.need.set(end as u64);
         // A word of an earlier era is void.
         let met = log.get(Word::Met);
         let said = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
         let (met, comes) = met_before(said, meetings);
         comes.into_iter().for_each(|last| self.comes(&log, last));
-        (book.met, book.seen) = (met, vec![None; self.n_pes()]);
-        drop(book);
+        (state.met, state.seen) = (met, vec![None; self.n_pes()]);
+        drop(state);
         let begun = Some(std::time::Instant::now());
-        *lock(&self.local.replay) = ReplayBook { replay, begun, took: Duration::ZERO };
+        *lock(&self.local.replay) = TimedReplay { replay, begun, took: Duration::ZERO };
         self.local.set_way(LogMode::Replayed);
         info!("replays {end} bytes of its log");
         self.catch_up();
@@ -82,7 +82,7 @@ impl World {
         let mut sum = Finding::default();
         for pe in Pe::all(self.n_pes()) {
             let why = self.log_of(pe).against();
-            let reason = (!why.is_empty()).then_some(Reason::Said { why });
+            let reason = (!why.is_empty()).then_some(Reason::Reported { why });
             sum.add(Finding::of(pe, reason));
         }
         sum.words()
@@ -90,10 +90,10 @@ impl World {
 
     /// Reports the replay of this PE, which has met the other PEs since.
     pub(super) fn report_replay(&self) {
-        let book = std::mem::take(&mut *lock(&self.local.replay));
-        if book.begun.is_some() {
+        let replay = std::mem::take(&mut *lock(&self.local.replay));
+        if replay.begun.is_some() {
             let (pe, number) = (self.me(), self.store.agreed());
-            let (micros, calls) = (book.took.as_micros() as u64, book.replay.calls());
+            let (micros, calls) = (replay.took.as_micros() as u64, replay.replay.calls());
             self.members.report(ProgressReport::Replayed { pe, number, micros, calls });
         }
     }

@@ -1,12 +1,12 @@
 //! Decisions of PE 0 in a checkpoint call, on saving and on stopping the job, which all PEs read in
 //! the call's barrier.
 //!
-//! A call that passes is a barrier of the protocol, and nothing else; so the protocol contains only
-//! calls that save. A PE that knows of a loss saves, because that is how a loss is reported; the
-//! others leave the barrier with the decision of PE 0, or with the loss. If they differ because PE
-//! 0 was lost after the barrier, no PE has begun to encode, and all roll back.
+//! A call that skips its checkpoint is only a barrier of the protocol, which therefore contains
+//! only calls that save. A PE that knows of a loss saves, because that is how a loss is reported;
+//! the others leave the barrier with the decision of PE 0, or with the loss. If they differ because
+//! PE 0 was lost after the barrier, no PE has begun to encode, and all roll back.
 //!
-//! Invariant: PE 0 writes its decision before it comes to the barrier, alternating between two bits
+//! Invariant: PE 0 writes its decision before it enters the barrier, alternating between two bits
 //! for each question, so that a late reader does not read the next decision.
 
 #![forbid(unsafe_code)]

@@ -70,7 +70,7 @@ impl RealMemory<'_> {
 
     /// Returns the state of a meeting: all have come, or no longer can, or may still come. A plain
     /// barrier is decided by waiting for it.
-    pub(super) fn all_came(&mut self, driver: &Driver) -> OpProgress {
+    pub(super) fn all_arrived(&mut self, driver: &Driver) -> OpProgress {
         let at = driver.at();
         if !is_in_tree(at) {
             return OpProgress::Wait;

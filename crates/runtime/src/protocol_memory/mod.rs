@@ -44,7 +44,7 @@ use crate::recovery::rebuild;
 /// The pause before a remote PE is asked again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
+/// Runs the protocol to its end, and returns why a checkpoint was refused. It does not
 /// return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
@@ -169,7 +169,7 @@ impl Port for RealMemory<'_> {
             Op::Arrive => return self.arrive(driver),
             // The living PEs agree on whether all have met.
             Op::Await if self.agrees_on(driver.at()) => return OpProgress::Wait,
-            Op::Await => return self.all_came(driver),
+            Op::Await => return self.all_arrived(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 if driver.call() == Call::Checkpoint {
@@ -183,7 +183,7 @@ impl Port for RealMemory<'_> {
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
                 let (_, calls, ending, _) = self.settled();
-                world.find_apart(calls, *ending != 0);
+                world.find_diverged(calls, *ending != 0);
             }
             Op::TakeGroups => {
                 let (.., grouped) = self.settled();
@@ -320,7 +320,7 @@ impl<'a> RealMemory<'a> {
 
     // ---- waiting ------------------------------------------------------------------------------
 
-    /// Blocks until the operation that waits may go on.
+    /// Blocks until the waiting operation can proceed.
     fn wait(&mut self, driver: &Driver) {
         let (world, call) = (self.world, driver.call().name());
         let op = driver.op().expect("an operation waits");
@@ -329,7 +329,7 @@ impl<'a> RealMemory<'a> {
             let mut met = OpProgress::Wait;
             let waiting = || world.waiting_for_all(call);
             world.wait_raw(waiting, || {
-                met = self.all_came(driver);
+                met = self.all_arrived(driver);
                 met != OpProgress::Wait
             });
             over = self.agreed_to(met, call);
@@ -368,7 +368,7 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Decides this PE's call, once the reference shows how it went on from the restart.
+    /// Decides this PE's call, once the reference has published how it continued after the restart.
     fn follow(&self) -> OpProgress {
         let world = self.world;
         let Some(reference) = world.sites.reference() else { return OpProgress::Done };
@@ -384,7 +384,7 @@ impl<'a> RealMemory<'a> {
             None => OpProgress::Wait,
             Some(Verdict::Mismatch) => world.members.abort(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
-                 called the checkpoint at {}, but PE {reference} has gone on to {}",
+                 called the checkpoint at {}, but PE {reference} has continued to {}",
                 world.me(),
                 world.site_of(world.me()),
                 world.describe(reference)

@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use raidshmem_codec::code::Plan;
+use raidshmem_codec::code::DecodePlan;
 use raidshmem_codec::crc::XorChecksum;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
@@ -116,14 +116,14 @@ impl<'a> Shards<'a> {
     }
 
     /// Returns the plan for decoding a tile without the lost shards; None if these are too many.
-    pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<Plan> {
+    pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<DecodePlan> {
         self.shape.codes[tile.stripe].plan(lost, tile.shard).ok()
     }
 
-    /// Begins to read a tile, to be checked while it is used; in `room` if its PE is remote.
-    pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Scratch) -> Reading<'r> {
+    /// Begins to read a tile, to be checked while it is used; into `buffer` if its PE is remote.
+    pub fn read<'r>(&'r self, tile: ShardTile, buffer: &'r mut Scratch) -> Reading<'r> {
         match self.place(tile) {
-            Some(at) => tiles::read(self.world, at, self.number, room),
+            Some(at) => tiles::read(self.world, at, self.number, buffer),
             None => Reading::zeroes(),
         }
     }
@@ -131,11 +131,11 @@ impl<'a> Shards<'a> {
     /// Decodes a tile into `out`. The error is a shard with an invalid tile.
     pub fn decode(
         &self,
-        (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Scratch],
+        (tile, plan): (ShardTile, &DecodePlan),
+        buffers: &mut [Scratch],
         out: &mut [u8],
     ) -> Result<(), usize> {
-        let mut read = self.sources((tile, plan), rooms);
+        let mut read = self.sources((tile, plan), buffers);
         apply(plan, &mut read, out, &mut |_| ());
         check(plan, read)
     }
@@ -145,11 +145,11 @@ impl<'a> Shards<'a> {
     /// errors of the addition too.
     pub fn decode_into(
         &self,
-        (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Scratch],
+        (tile, plan): (ShardTile, &DecodePlan),
+        buffers: &mut [Scratch],
     ) -> Result<(), usize> {
         let to = self.stored(tile);
-        let mut read = self.sources((tile, plan), rooms);
+        let mut read = self.sources((tile, plan), buffers);
         let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         tiles::write(self.world, to, self.number, |out, seal| {
             if is_sum {
@@ -172,13 +172,13 @@ impl<'a> Shards<'a> {
         &self,
         tile: ShardTile,
         mut lost: Vec<bool>,
-        rooms: &mut Vec<Scratch>,
+        buffers: &mut Vec<Scratch>,
         out: &mut [u8],
     ) -> Option<Vec<Pe>> {
         loop {
             let plan = self.plan(tile, &lost)?;
-            rooms.resize(rooms.len().max(plan.sources().len()), Scratch::empty());
-            match self.decode((tile, &plan), rooms, out) {
+            buffers.resize(buffers.len().max(plan.sources().len()), Scratch::empty());
+            match self.decode((tile, &plan), buffers, out) {
                 Ok(()) => {
                     let holder = |&shard: &usize| self.holder(tile.of(shard));
                     return Some(plan.sources().iter().map(holder).collect());
@@ -190,22 +190,22 @@ impl<'a> Shards<'a> {
     /// Returns the tiles from which a tile is decoded.
     fn sources<'r>(
         &'r self,
-        (tile, plan): (ShardTile, &Plan),
-        rooms: &'r mut [Scratch],
+        (tile, plan): (ShardTile, &DecodePlan),
+        buffers: &'r mut [Scratch],
     ) -> Vec<Reading<'r>> {
-        let sources = plan.sources().iter().zip(rooms);
-        sources.map(|(&shard, room)| self.read(tile.of(shard), room)).collect()
+        let sources = plan.sources().iter().zip(buffers);
+        sources.map(|(&shard, buffer)| self.read(tile.of(shard), buffer)).collect()
     }
 }
 
 /// Decodes from `read` into `out`, and passes each piece to `show` as it is made.
-fn apply(plan: &Plan, read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])) {
+fn apply(plan: &DecodePlan, read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])) {
     let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
     let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
     plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
 }
 
-fn check(plan: &Plan, read: Vec<Reading>) -> Result<(), usize> {
+fn check(plan: &DecodePlan, read: Vec<Reading>) -> Result<(), usize> {
     let mut read = plan.sources().iter().zip(read);
     match read.find_map(|(&shard, tile)| (!tile.holds()).then_some(shard)) {
         None => Ok(()),

@@ -74,12 +74,12 @@ pub fn read(
 struct Poller {
     tile: Vec<u8>,
     /// Scratch for the remote sources of each tile of a batch.
-    rooms: Vec<Vec<Scratch>>,
+    buffers: Vec<Vec<Scratch>>,
 }
 
 impl Poller {
     fn new() -> Poller {
-        Poller { tile: vec![0; TILE], rooms: vec![Vec::new(); STEPS] }
+        Poller { tile: vec![0; TILE], buffers: vec![Vec::new(); STEPS] }
     }
 }
 
@@ -121,9 +121,9 @@ impl Snapshot<'_> {
         for batch in tiles.chunks(STEPS) {
             let wanted = batch.iter().map(|&tile| self.wanted(TileIndex(tile)));
             let wanted: Vec<Wanted> = wanted.collect();
-            self.pull(&wanted, &mut poller.rooms);
-            for ((tile, wanted), rooms) in batch.iter().zip(wanted).zip(&mut poller.rooms) {
-                self.tile(wanted, &mut poller.tile, rooms)?;
+            self.pull(&wanted, &mut poller.buffers);
+            for ((tile, wanted), buffers) in batch.iter().zip(wanted).zip(&mut poller.buffers) {
+                self.tile(wanted, &mut poller.tile, buffers)?;
                 let (begin, end) = (tile * TILE, (tile + 1) * TILE);
                 let part = range.start.max(begin) - begin..range.end.min(end) - begin;
                 give(&poller.tile[part]);
@@ -149,17 +149,17 @@ impl Snapshot<'_> {
     }
 
     /// Pulls the sources of a batch that remote PEs hold.
-    fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Scratch>]) {
+    fn pull(&self, batch: &[Wanted], buffers: &mut [Vec<Scratch>]) {
         let world = self.shards.world;
         if !world.comm.has_engine() {
             return;
         }
         let mut pulled = Vec::new();
-        for (wanted, rooms) in batch.iter().zip(rooms) {
+        for (wanted, buffers) in batch.iter().zip(buffers) {
             let sources = self.sources(wanted).unwrap_or_default();
-            rooms.resize(rooms.len().max(sources.len()), Scratch::empty());
-            for (shard, room) in sources.into_iter().zip(rooms) {
-                pulled.extend(self.shards.place(wanted.tile.of(shard)).map(|at| (at, room)));
+            buffers.resize(buffers.len().max(sources.len()), Scratch::empty());
+            for (shard, buffer) in sources.into_iter().zip(buffers) {
+                pulled.extend(self.shards.place(wanted.tile.of(shard)).map(|at| (at, buffer)));
             }
         }
         tiles::pull_store(world, pulled.into_iter());
@@ -170,11 +170,11 @@ impl Snapshot<'_> {
         &self,
         Wanted { tile, mut lost }: Wanted,
         out: &mut [u8],
-        rooms: &mut Vec<Scratch>,
+        buffers: &mut Vec<Scratch>,
     ) -> Option<()> {
         if !lost[tile.shard] {
-            rooms.resize(rooms.len().max(1), Scratch::empty());
-            let mut own = self.shards.read(tile, &mut rooms[0]);
+            buffers.resize(buffers.len().max(1), Scratch::empty());
+            let mut own = self.shards.read(tile, &mut buffers[0]);
             own.see(own.bytes);
             out.copy_from_slice(own.bytes);
             if own.holds() {
@@ -182,6 +182,6 @@ impl Snapshot<'_> {
             }
             lost[tile.shard] = true;
         }
-        self.shards.recover(tile, lost, rooms, out).map(drop)
+        self.shards.recover(tile, lost, buffers, out).map(drop)
     }
 }

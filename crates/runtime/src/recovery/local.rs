@@ -50,13 +50,13 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
                 return false; // it has reported an invalid tile
             }
             world.store.set_agreed(number);
-            world.begin_anew();
+            world.begin_interval();
             world.timing.rolled_back_locally();
             world.begin_replay();
             true
         }
         Err(why) => {
-            world.say_all_go_back(why);
+            world.demand_global_rollback(why);
             false
         }
     }

@@ -172,25 +172,25 @@ fn decode(
     let shards = &of_range.shards;
     let plan = |tile| shards.plan(tile, &of_range.lost(tile));
     let remote = shape.members.iter().any(|&pe| world.segments.is_remote(pe));
-    let rooms = || vec![Scratch::empty(); shape.members.len()];
-    let pull = |batch: &[ShardTile], rooms: &mut [Vec<Scratch>]| {
+    let buffers = || vec![Scratch::empty(); shape.members.len()];
+    let pull = |batch: &[ShardTile], buffers: &mut [Vec<Scratch>]| {
         let mut wanted = Vec::new();
-        for (&tile, rooms) in batch.iter().zip(rooms) {
+        for (&tile, buffers) in batch.iter().zip(buffers) {
             let sources = plan(tile).map_or(Vec::new(), |plan| plan.sources().to_vec());
-            for (shard, room) in sources.into_iter().zip(rooms) {
-                wanted.extend(shards.place(tile.of(shard)).map(|at| (at, room)));
+            for (shard, buffer) in sources.into_iter().zip(buffers) {
+                wanted.extend(shards.place(tile.of(shard)).map(|at| (at, buffer)));
             }
         }
         tiles::pull_store(world, wanted.into_iter());
     };
-    let work = |&tile: &ShardTile, rooms: &mut Vec<Scratch>| match plan(tile) {
+    let work = |&tile: &ShardTile, buffers: &mut Vec<Scratch>| match plan(tile) {
         Some(plan) => {
-            shards.decode_into((tile, &plan), rooms).map_err(|bad| shards.holder(tile.of(bad)))
+            shards.decode_into((tile, &plan), buffers).map_err(|bad| shards.holder(tile.of(bad)))
         }
         None => world.members.abort(LOST),
     };
     let tasks: Vec<ShardTile> = (0..).map_while(|nth| of_range.own(place, nth)).collect();
-    if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, remote, pull, work) {
+    if let Err(pe) = pipeline::run(&world.store.pool, &tasks, buffers, remote, pull, work) {
         unchanged(&world.members, view)?;
         world.found_corrupt(view, pe);
         return Err(Changed);

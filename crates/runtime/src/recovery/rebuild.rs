@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use raidshmem_codec::code::Plan;
+use raidshmem_codec::code::DecodePlan;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
@@ -176,7 +176,7 @@ impl Decode<'_> {
     }
 
     /// Returns the first tile of a chunk of the own snapshot, and the plan that decodes it.
-    fn plan(&self, chunk: usize) -> (ShardTile, Plan) {
+    fn plan(&self, chunk: usize) -> (ShardTile, DecodePlan) {
         let first = self.shards.data(self.place, chunk * self.shards.per_chunk());
         let stripe = &self.shards.shape.layout.stripes()[first.stripe];
         let lost = lost_shards(stripe, self.found);
@@ -204,23 +204,23 @@ impl Decode<'_> {
         let (first, plan) = self.plan(chunk);
         let own = self.tiles(chunk).start;
         let remote = shape.members.iter().any(|&pe| world.segments.is_remote(pe));
-        let room = || vec![Scratch::empty(); plan.sources().len()];
-        let fetch = |steps: &[usize], rooms: &mut [Vec<Scratch>]| {
+        let sources = || vec![Scratch::empty(); plan.sources().len()];
+        let fetch = |steps: &[usize], buffers: &mut [Vec<Scratch>]| {
             self.map((first, &plan), steps, line.is_none());
-            self.pull((first, &plan), steps, rooms);
+            self.pull((first, &plan), steps, buffers);
         };
-        let work = |&step: &usize, rooms: &mut Vec<Scratch>| {
+        let work = |&step: &usize, buffers: &mut Vec<Scratch>| {
             let tile = ShardTile { step, ..first };
             let decoded = match line {
                 Some(line) => {
-                    self.shards.decode((tile, &plan), rooms, &mut lock(&line[own + step]))
+                    self.shards.decode((tile, &plan), buffers, &mut lock(&line[own + step]))
                 }
-                None => self.shards.decode_into((tile, &plan), rooms),
+                None => self.shards.decode_into((tile, &plan), buffers),
             };
             decoded.map(|()| self.progress.add())
         };
         let steps: Vec<usize> = steps.collect();
-        if let Err(shard) = pipeline::run(self.pool, &steps, room, remote, fetch, work) {
+        if let Err(shard) = pipeline::run(self.pool, &steps, sources, remote, fetch, work) {
             unchanged(&world.members, self.view)?;
             world.found_corrupt(self.view, self.shards.holder(first.of(shard)));
             return Err(Changed);
@@ -230,19 +230,24 @@ impl Decode<'_> {
     }
 
     /// Pulls the next tiles of remote shards, as many steps as there is scratch for.
-    fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Scratch>]) {
+    fn pull(
+        &self,
+        (first, plan): (ShardTile, &DecodePlan),
+        steps: &[usize],
+        buffers: &mut [Vec<Scratch>],
+    ) {
         let begins = plan.sources().iter().map(|&shard| self.shards.stored(first.of(shard)));
         let begins: Vec<StoreTile> = begins.collect();
         let mut wanted = Vec::new();
-        for (&step, rooms) in steps.iter().zip(rooms) {
-            wanted.extend(begins.iter().map(|first| first.after(step)).zip(rooms));
+        for (&step, buffers) in steps.iter().zip(buffers) {
+            wanted.extend(begins.iter().map(|first| first.after(step)).zip(buffers));
         }
         tiles::pull_store(self.shards.world, wanted.into_iter());
     }
 
     /// Maps the pages of source tiles, and of the decoded ones if they are `kept`: a few at a time,
     /// behind the thread that touches fresh pages.
-    fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], kept: bool) {
+    fn map(&self, (first, plan): (ShardTile, &DecodePlan), steps: &[usize], kept: bool) {
         let (Some(begin), Some(last)) = (steps.first(), steps.last()) else { return };
         let (steps, segments) = (*begin..last + 1, self.shards.world.segments);
         let own = kept.then_some(first.shard);

@@ -127,14 +127,14 @@ fn findings(
 
 /// Decodes all own parity. The error is the PE of an invalid tile.
 fn decode_parity(shards: &Shards, place: usize, findings: &[StoreFinding]) -> Result<(), Pe> {
-    let mut rooms = vec![Scratch::empty(); shards.shape.members.len()];
+    let mut buffers = vec![Scratch::empty(); shards.shape.members.len()];
     let mut plans = BTreeMap::new();
     for tile in (0..).map_while(|nth| shards.parity(place, nth)) {
         let plan = plans.entry(tile.stripe).or_insert_with(|| {
             let stripe = &shards.shape.layout.stripes()[tile.stripe];
             shards.plan(tile, &lost_shards(stripe, findings)).expect("it was checked")
         });
-        let decoded = shards.decode_into((tile, plan), &mut rooms);
+        let decoded = shards.decode_into((tile, plan), &mut buffers);
         decoded.map_err(|bad| shards.holder(tile.of(bad)))?;
     }
     Ok(())

@@ -51,7 +51,7 @@ pub fn restore(
     let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
         Err(error) => world.members.abort(&format!(
-            "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
+            "unrecoverable: the snapshot of checkpoint {target} has an invalid manifest: {error}"
         )),
     };
     if world.members.is_new() {
@@ -80,7 +80,7 @@ pub fn restore(
     if let Err(misfit) = world.memory.adopt(manifest) {
         let me = world.me();
         let words =
-            format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
+            format!("unrecoverable: PE {me} cannot roll back to checkpoint {target}: {misfit}");
         world.members.end_job(UNRECOVERABLE, Some(words));
     }
     Ok(coverage)

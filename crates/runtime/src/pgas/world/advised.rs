@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn more_blocks_than_there_is_room_for_are_saved() {
+    fn blocks_beyond_the_capacity_are_saved() {
         let advised = Advised::new(plan(), false);
         let mut heap = Heap::new(BLOCKS << 15);
         for _ in 0..BLOCKS + 3 {

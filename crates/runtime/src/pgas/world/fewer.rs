@@ -54,18 +54,18 @@ struct Listener {
     /// The view up to which losses were reported to it.
     since: u64,
     /// The callback; None while it runs.
-    told: Option<LossCallback>,
+    callback: Option<LossCallback>,
 }
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?}, told up to view {}", self.thread, self.since)
+        write!(f, "{:?}, notified up to view {}", self.thread, self.since)
     }
 }
 
 thread_local! {
     /// True while this thread runs a loss callback.
-    static LISTENS: Cell<bool> = const { Cell::new(false) };
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The known losses, in shrink mode.
@@ -159,50 +159,50 @@ impl Fewer {
     /// Acknowledges the losses that the program has queried, or all known ones if it queried none.
     pub(crate) fn acknowledge(&self) {
         let known = self.newest.load(Ordering::Relaxed);
-        let told = match self.asked.swap(0, Ordering::Relaxed) {
+        let queried = match self.asked.swap(0, Ordering::Relaxed) {
             0 => known,
             asked => asked.min(known),
         };
-        self.acknowledged.fetch_max(told, Ordering::Relaxed);
+        self.acknowledged.fetch_max(queried, Ordering::Relaxed);
     }
 
     // ---- loss callbacks -------------------------------------------------------------------------
 
     /// Registers a callback of this thread, for future losses and those not yet acknowledged.
-    pub(in crate::pgas) fn listen(&self, told: LossCallback) {
+    pub(in crate::pgas) fn add_callback(&self, callback: LossCallback) {
         let (thread, since) = (thread::current().id(), self.acknowledged.load(Ordering::Relaxed));
-        lock(&self.listeners).push(Listener { thread, since, told: Some(told) });
+        lock(&self.listeners).push(Listener { thread, since, callback: Some(callback) });
     }
 
     /// Runs this thread's callbacks for losses not yet reported to them, unless it is inside one.
-    pub(in crate::pgas) fn tell(&self, with_node: impl Fn(Pe) -> bool) {
-        if LISTENS.replace(true) {
+    pub(in crate::pgas) fn run_callbacks(&self, with_node: impl Fn(Pe) -> bool) {
+        if IN_CALLBACK.replace(true) {
             return;
         }
-        while let Some((at, told, news)) = self.untold() {
-            news.into_iter().for_each(|pe| told(pe, with_node(pe)));
-            lock(&self.listeners)[at].told = Some(told);
+        while let Some((at, callback, news)) = self.next_due() {
+            news.into_iter().for_each(|pe| callback(pe, with_node(pe)));
+            lock(&self.listeners)[at].callback = Some(callback);
         }
-        LISTENS.set(false);
+        IN_CALLBACK.set(false);
     }
 
     /// Returns the next callback of this thread that is due, with its index and the PEs to report.
-    fn untold(&self) -> Option<(usize, LossCallback, Vec<Pe>)> {
+    fn next_due(&self) -> Option<(usize, LossCallback, Vec<Pe>)> {
         let (thread, newest) = (thread::current().id(), self.newest.load(Ordering::Relaxed));
         let mut listeners = lock(&self.listeners);
         let is_next = |one: &Listener| one.thread == thread && one.since < newest;
         let at = listeners.iter().position(is_next)?;
         let since = std::mem::replace(&mut listeners[at].since, newest);
-        let told = listeners[at].told.take()?;
+        let callback = listeners[at].callback.take()?;
         let news = Pe::all(self.lost_in.len()).filter(|&pe| {
             let lost_in = self.lost_in[pe.at()].load(Ordering::Relaxed);
             since < lost_in && lost_in <= newest
         });
-        Some((at, told, news.collect()))
+        Some((at, callback, news.collect()))
     }
 
     /// Returns true if some callback is still due.
-    pub(in crate::pgas) fn is_anybody_untold(&self) -> bool {
+    pub(in crate::pgas) fn has_unreported(&self) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
         lock(&self.listeners).iter().any(|one| one.since < newest)
     }

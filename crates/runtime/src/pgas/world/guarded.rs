@@ -45,7 +45,7 @@ impl GuardedRanges {
             guarded.iter().try_for_each(|range| segment.protect(range, false))?;
         }
         if !(before.is_empty() && guarded.is_empty()) {
-            tell(mapped[0], mapped, &guarded, false);
+            set_message(mapped[0], mapped, &guarded, false);
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl GuardedRanges {
         let guarded = lock(&self.ranges);
         guarded.iter().try_for_each(|range| new.1.protect(range, false))?;
         if !guarded.is_empty() {
-            tell(own, &[new], &guarded, true);
+            set_message(own, &[new], &guarded, true);
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl GuardedRanges {
 }
 
 /// Sets the message for a write to one of `segments`; keeps earlier messages if `more`.
-fn tell(
+fn set_message(
     (me, own): (Pe, &Segment),
     segments: &[(Pe, &Segment)],
     ranges: &[Range<usize>],

@@ -14,7 +14,7 @@ use raidshmem_sys::futex;
 
 /// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
-pub struct ReplayBook {
+pub struct TimedReplay {
     /// The decisions of the replay.
     pub replay: Replay,
     /// The start of the replay, and its duration.
@@ -99,13 +99,13 @@ pub struct Local {
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the last checkpoint call.
     pub(in crate::pgas) place: Mutex<CallPlace>,
-    pub(in crate::pgas) pen: AppendCursor,
+    pub(in crate::pgas) cursor: AppendCursor,
     /// The PE that keeps the replica of the own log, plus one; 0 if there is no replica.
     holder: AtomicU32,
     /// The view by which PEs are mapped now.
     pub(in crate::pgas) mapped: AtomicU64,
-    pub(in crate::pgas) book: Mutex<ReplayState>,
-    pub(in crate::pgas) replay: Mutex<ReplayBook>,
+    pub(in crate::pgas) meetings: Mutex<ReplayState>,
+    pub(in crate::pgas) replay: Mutex<TimedReplay>,
     /// True if the full log, and the size that it would have needed, have been reported.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
@@ -116,7 +116,7 @@ pub struct Local {
 impl Local {
     /// Returns the logging state of a new process.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
-        let book = ReplayState { met: 0, last: None, seen: vec![None; n_pes] };
+        let meetings = ReplayState { met: 0, last: None, seen: vec![None; n_pes] };
         Local {
             on,
             light: on && futex::has_global_barrier(),
@@ -126,10 +126,10 @@ impl Local {
             most: AtomicU64::new(0),
             era: AtomicU64::new(0),
             place: Mutex::default(),
-            pen: AppendCursor::default(),
+            cursor: AppendCursor::default(),
             holder: AtomicU32::new(0),
             mapped: AtomicU64::new(0),
-            book: Mutex::new(book),
+            meetings: Mutex::new(meetings),
             replay: Mutex::default(),
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),

@@ -52,19 +52,19 @@ pub struct Membership {
 impl Membership {
     /// Returns the membership of a process that has joined no view yet.
     pub(in crate::pgas) fn new(
-        welcome: AssignmentMessage,
+        assignment: AssignmentMessage,
         page: Arc<Page>,
         channel: Option<Arc<Channel>>,
         rules: Vec<(u32, InjectedFault)>,
     ) -> Membership {
         Membership {
-            me: welcome.pe,
-            incarnation: welcome.incarnation,
-            node: welcome.node,
+            me: assignment.pe,
+            incarnation: assignment.incarnation,
+            node: assignment.node,
             page,
             channel,
-            lost_before: welcome.lost,
-            incarnations: welcome.incarnations,
+            lost_before: assignment.lost,
+            incarnations: assignment.incarnations,
             joined: AtomicU64::new(0),
             joined_view: Mutex::new(None),
             works: AtomicU64::new(0),
@@ -99,7 +99,7 @@ impl Membership {
     }
 
     /// Returns true once every PE has entered `shmem_finalize`.
-    pub(in crate::pgas) fn all_have_come(&self) -> bool {
+    pub(in crate::pgas) fn all_have_arrived(&self) -> bool {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 
@@ -142,7 +142,7 @@ impl Membership {
     }
 
     /// Returns true while calls that concern other PEs are not carried out: between a death and the
-    /// restart, and for good in a PE that goes on alone.
+    /// restart, and for good in a PE that continues alone.
     #[inline]
     pub fn faulted(&self) -> bool {
         self.view_number() != ViewNumber(self.works.load(Ordering::Relaxed))
@@ -198,7 +198,7 @@ impl Membership {
     // ---- messages to the launcher -------------------------------------------------------------
 
     pub(in crate::pgas) fn say(&self, what: &PeMessage) {
-        info!("says {what}");
+        info!("reports: {what}");
         if let Some(channel) = &self.channel {
             // If the agent is gone, this process dies with it, and there is no receiver left.
             let _ = channel.send(what, &[]);
@@ -252,7 +252,7 @@ impl Membership {
         self.say(&PeMessage::Unusable { view: view.number, pe, flaw });
     }
 
-    /// Reports, as every PE does, that the job cannot go on, and ends this process.
+    /// Reports, as every PE does, that the job cannot continue, and ends this process.
     pub(crate) fn abort(&self, words: &str) -> ! {
         if !self.has_agent() {
             complain(words); // otherwise the launcher prints it, once for all PEs

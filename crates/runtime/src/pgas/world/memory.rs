@@ -94,7 +94,7 @@ impl PeMemory {
         let size = heap.free(offset).map_err(|error| error.to_string())?;
         self.advised().inspect(|advised| advised.forget(offset));
         drop(heap);
-        self.forget_said_of(offset..offset + size);
+        self.forget_attributes_of(offset..offset + size);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl PeMemory {
         self.advised().inspect(|advised| advised.forget(offset));
         if heap.resize(offset, size) == Ok(true) {
             drop(heap);
-            self.forget_said_of(offset + size..offset + old.max(size));
+            self.forget_attributes_of(offset + size..offset + old.max(size));
             return ptr;
         }
         let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
@@ -161,8 +161,8 @@ impl PeMemory {
         self.segments.write_own(at + new, self.segments.own().bytes(at + offset, old.min(size)));
         let _ = heap.free(offset);
         drop(heap);
-        self.move_said_of(offset..offset + old.min(size), new);
-        self.forget_said_of(offset..offset + old);
+        self.move_attributes_of(offset..offset + old.min(size), new);
+        self.forget_attributes_of(offset..offset + old);
         self.segments.at(at + new)
     }
 
@@ -193,7 +193,7 @@ impl PeMemory {
     }
 
     /// Drops the exclusions of freed heap offsets.
-    fn forget_said_of(&self, freed: Range<usize>) {
+    fn forget_attributes_of(&self, freed: Range<usize>) {
         if breaks(Mutant::ExclusionOutlives) {
             return;
         }
@@ -202,7 +202,7 @@ impl PeMemory {
     }
 
     /// Copies the exclusions of heap offsets `from` to `to`, where their contents were copied.
-    fn move_said_of(&self, from: Range<usize>, to: usize) {
+    fn move_attributes_of(&self, from: Range<usize>, to: usize) {
         let at = self.segments.layout().heap;
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
     }

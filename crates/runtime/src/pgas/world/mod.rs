@@ -141,7 +141,7 @@ impl World {
         let first = living.next().map(|pe| pe.node);
         let several = living.any(|pe| Some(pe.node) != first);
         self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()), several);
-        self.join_apart();
+        self.join_diverged();
     }
 
     /// Adopts the node of every PE alive in `view`, connects to those that cannot be mapped, and
@@ -248,7 +248,7 @@ impl World {
     }
 
     /// Returns the PEs that map each other's memory, this one included, as (first, stride, number):
-    /// all PEs, or those of the node, or this one alone if those are no progression.
+    /// all PEs, or those of the node, or this one alone if those are not a progression.
     pub fn sharing(&self) -> (isize, isize, usize) {
         if !self.comm.has_engine() {
             return (0, 1, self.n_pes());

@@ -11,7 +11,7 @@ use raidshmem_core::quantity::Incarnation;
 
 /// The treatment of the results of calls.
 #[derive(Debug)]
-pub(in crate::pgas) enum PreludeBook {
+pub(in crate::pgas) enum PreludeMode {
     /// They are not recorded.
     Closed,
     /// They are recorded.
@@ -23,31 +23,31 @@ pub(in crate::pgas) enum PreludeBook {
 /// The results of the first calls.
 #[derive(Debug)]
 pub struct Prelude {
-    /// Flags to be read without the lock: the book is not closed, and results are replayed.
+    /// Flags to be read without the lock: the prelude is open, and results are replayed.
     open: AtomicBool,
     given: AtomicBool,
-    pub(in crate::pgas) book: Mutex<PreludeBook>,
+    pub(in crate::pgas) mode: Mutex<PreludeMode>,
 }
 
 impl Prelude {
     /// Returns the prelude of a new process; `protected` is true if it may have a substitute, or be
     /// one.
     pub(in crate::pgas) fn begin(
-        welcome: &mut AssignmentMessage,
+        assignment: &mut AssignmentMessage,
         n_pes: usize,
         protected: bool,
     ) -> Prelude {
-        let record = welcome.prelude.take();
-        let given = || record.and_then(|record| Results::read(&record)).map(PreludeBook::Given);
-        let book = match welcome.incarnation {
-            _ if !protected => PreludeBook::Closed,
-            Incarnation::FIRST => PreludeBook::Noted(Notes::new(limit(n_pes))),
-            _ => given().unwrap_or(PreludeBook::Closed),
+        let record = assignment.prelude.take();
+        let given = || record.and_then(|record| Results::read(&record)).map(PreludeMode::Given);
+        let mode = match assignment.incarnation {
+            _ if !protected => PreludeMode::Closed,
+            Incarnation::FIRST => PreludeMode::Noted(Notes::new(limit(n_pes))),
+            _ => given().unwrap_or(PreludeMode::Closed),
         };
         Prelude {
-            open: AtomicBool::new(!matches!(book, PreludeBook::Closed)),
-            given: AtomicBool::new(matches!(book, PreludeBook::Given(_))),
-            book: Mutex::new(book),
+            open: AtomicBool::new(!matches!(mode, PreludeMode::Closed)),
+            given: AtomicBool::new(matches!(mode, PreludeMode::Given(_))),
+            mode: Mutex::new(mode),
         }
     }
 

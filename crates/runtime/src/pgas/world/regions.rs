@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    pub(in crate::pgas) fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
+    pub(in crate::pgas) fn gathered_bytes_are_restored_by_name() {
         let (mut a, mut b) = ([1u8, 2, 3], [9u8; 5]);
         let mut regions = Regions::default();
         register(&mut regions, Name::Given("a"), &mut a);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_checkpoint_lacks_goes_back_to_its_registration() {
+    fn a_region_missing_in_a_checkpoint_is_restored_from_its_registration() {
         let mut bytes = [1u8; 4];
         let mut regions = Regions::default();
         register(&mut regions, Name::Given("late"), &mut bytes);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_of_a_place_are_counted_and_the_same_memory_is_one() {
+    fn regions_of_a_place_are_numbered_and_repeats_count_once() {
         let (mut a, mut b) = ([0u8; 3], [0u8; 5]);
         let mut regions = Regions::default();
         register(&mut regions, Name::Place("x+0x10"), &mut a);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_memory_is_cut_and_moved_with_it() {
+    fn attributes_of_memory_are_cut_and_moved_with_it() {
         let mut regions = Regions::default();
         regions.exclude(100..200);
         regions.exclude(150..250);

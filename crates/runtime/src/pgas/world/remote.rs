@@ -22,7 +22,7 @@ pub(in crate::pgas) struct Remote {
     pub links: std::sync::Mutex<Vec<RemotePeer>>,
     /// The incarnation of each PE in the last view passed to `refresh` in which it lived: mailbox
     /// words of any other are rejected.
-    pub heard: Box<[AtomicU32]>,
+    pub incarnations: Box<[AtomicU32]>,
 }
 
 /// The connection state of a PE that may not be mapped.

@@ -60,7 +60,7 @@ impl Sites {
     }
 
     /// Notes that a checkpoint is agreed, after which no PE is behind.
-    pub(crate) fn forget_apart(&self) {
+    pub(crate) fn forget_diverged(&self) {
         self.apart.store(false, Ordering::Relaxed);
         *lock(&self.who) = None;
     }

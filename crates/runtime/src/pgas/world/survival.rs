@@ -22,7 +22,7 @@ impl World {
             Some(kind) => self.domain(&view, kind, id)?,
         };
         Some(match self.store.protection() {
-            _ if self.shrinks() => self.leaves_somebody(&view, loss),
+            _ if self.shrinks() => self.spares_a_living_pe(&view, loss),
             Some(protection) => {
                 let site = JobLayout {
                     group_of: protection.plan.of.iter().map(|of| of.group).collect(),
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Returns true if the loss spares a PE that lives.
-    fn leaves_somebody(&self, view: &View, loss: Loss) -> bool {
+    fn spares_a_living_pe(&self, view: &View, loss: Loss) -> bool {
         let spared = |pe: Pe, node: u32| match loss {
             Loss::Process(lost) => pe != lost,
             Loss::Domain { kind, domain } => self.job.domains.of(kind, node as usize) != domain,

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_is_asked_for_once_and_what_is_kept_always() {
+    fn used_pes_are_queried_once_and_kept_ones_always() {
         let reached = TouchedPes::none(3);
         assert!((0..3).all(|pe| !reached.take(Pe::of(pe))));
         reached.note(Pe(1));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_begins_anew_whoever_has_asked() {
+    fn a_checkpoint_resets_every_query() {
         let reached = TouchedPes::none(3);
         assert!(!reached.others(Pe(0)));
         reached.note(Pe(1));

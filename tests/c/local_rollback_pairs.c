@@ -1,5 +1,6 @@
 /*
- * alone_pairs: two of three PEs are lost in one interval, case after case, and roll back locally.
+ * local_rollback_pairs: two of three PEs are lost in one interval, case after case, and roll back
+ * locally.
  *
  *     PROGRAM HOW A B FROM TO [STEP]
  *

@@ -10,7 +10,7 @@ use super::tiles;
 use crate::pgas::{Segments, StoreBytes, World};
 
 /// Returns the bytes of all snapshots, and of all slots, for snapshots of `len` bytes.
-pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
+pub fn footprint(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
     let (shape, place) = protection.place(segments.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
     let slot = shape.parity_len(place, len);
@@ -21,7 +21,7 @@ pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBy
 /// Returns the parts of the own store for snapshots of `len` bytes and for their parity. Once
 /// touched, they are backed by huge pages where these fit.
 pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
-    let StoreBytes { snapshots, slots } = room(segments, protection, len);
+    let StoreBytes { snapshots, slots } = footprint(segments, protection, len);
     let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
     let snapshots =
         layout.snapshots[..counts.0].iter().map(|&at| Piece { at, len: snapshots / counts.0 });
@@ -33,8 +33,8 @@ pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<
 /// Touches the memory by which the store grows, all snapshots and slots at once, so that no later
 /// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
-    let (room, used) = (room(world.segments, protection, len), world.store.used());
-    if room.snapshots > used.snapshots || room.slots > used.slots {
+    let (needed, used) = (footprint(world.segments, protection, len), world.store.used());
+    if needed.snapshots > used.snapshots || needed.slots > used.slots {
         let parts = reserve(world.segments, protection, len);
         parts.iter().for_each(|part| world.segments.own().populate(part.at, part.len));
     }
@@ -42,5 +42,5 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
 
 /// Records how much of the store a checkpoint of `len` bytes occupies.
 pub fn account(world: &World, protection: &Protection, len: usize) {
-    world.store.note_used(room(world.segments, protection, len));
+    world.store.note_used(footprint(world.segments, protection, len));
 }

@@ -1,9 +1,10 @@
 /*
- * alone_place: the checkpoint is called at two places, and a substitute arrives at the first.
+ * local_rollback_place: the checkpoint is called at two places, and a substitute arrives at the
+ * first.
  *
- *     alone_place apart   the places take turns, and different calls follow each
- *     alone_place alike   the first round has its own place, as when a compiler duplicates the
- *                         instruction of one call
+ *     local_rollback_place apart   the places take turns, and different calls follow each
+ *     local_rollback_place alike   the first round has its own place, as when a compiler
+ *                                  duplicates the instruction of one call
  *
  * A place is a call of save(); with -DIN_MAIN it is in main. -DCALL()=.. defines how save() calls
  * the library; -DTOOL does so through a wrapper, as tools do. PE 0 prints the result.

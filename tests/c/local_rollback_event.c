@@ -1,11 +1,12 @@
 /*
- * alone_event: values that PEs draw locally, from a clock and as random numbers, in a program of
- * alone.h. They go into what the PEs compute and send, and so into the memory of two PEs.
+ * local_rollback_event: values that PEs draw locally, from a clock and as random numbers, in a
+ * program of local_rollback.h. They enter what the PEs compute and send, and so the memory of two
+ * PEs.
  *
  * what: plain   the values are kept for a local rollback (the default)
  *       unkept  they are not, so the substitute draws different ones
  */
-#include "alone.h"
+#include "local_rollback.h"
 
 static long drawn, sent, theirs;
 

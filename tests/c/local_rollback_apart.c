@@ -1,6 +1,6 @@
 /*
- * alone_apart: a PE rolls back locally, and something forces all PEs back then or later; in a
- * program of alone.h.
+ * local_rollback_apart: a PE rolls back locally, and something makes all PEs roll back then or
+ * later; in a program of local_rollback.h.
  *
  *     PROGRAM 1 0 PHASE-REASON-WHO
  *
@@ -16,7 +16,7 @@
  *         split     a collective that is not logged
  *         unlike    a barrier in which one PE makes a different call
  */
-#include "alone.h"
+#include "local_rollback.h"
 
 enum { LARGE = 1 << 20, DEATH = 4 };
 

@@ -1,5 +1,6 @@
 /*
- * alone: transfers, waits for one word, collectives and the heap, in a program of alone.h.
+ * local_rollback: transfers, waits for one word, collectives and the heap, in a program of
+ * local_rollback.h.
  *
  * what: plain     logged calls (the default)
  *       unlogged  also an unlogged one, in round 5
@@ -8,7 +9,7 @@
  *       needed    in round 5 PE 1 dies in a barrier, or right before it, and PE 0 needs data from
  *                 it before it gets there
  */
-#include "alone.h"
+#include "local_rollback.h"
 
 enum { WORDS = 40, LARGE = 1 << 20 };
 

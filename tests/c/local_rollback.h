@@ -1,6 +1,6 @@
 /*
- * alone.h: the common part of programs in which a PE dies before one of its calls and rolls back
- * locally. Each program defines turn(), which runs in every round.
+ * local_rollback.h: the common part of programs in which a PE dies before one of its calls and
+ * rolls back locally. Each program defines turn(), which runs in every round.
  *
  *     PROGRAM PE CALL [what]   the original of that PE kills itself before its call number CALL;
  *                              with CALL 0 no PE dies; with CALL -N a thread kills it N
@@ -12,8 +12,8 @@
  * what: again    the first substitute kills itself too, in its next call
  *       others   as turn() defines them
  */
-#ifndef ALONE_H
-#define ALONE_H
+#ifndef LOCAL_ROLLBACK_H
+#define LOCAL_ROLLBACK_H
 
 #include "test.h"
 

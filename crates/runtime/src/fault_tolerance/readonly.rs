@@ -47,7 +47,7 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         return Ok(true);
     }
     let records = &world.segments.own().header().readonly;
-    let (range, protection) = match kept_apart(world, ReadOnly::within(&named)) {
+    let (range, protection) = match protected_separately(world, ReadOnly::within(&named)) {
         Ok(_) if records.held(world.job()).iter().any(|held| meets(&held.range)) => {
             return Ok(stays(
                 world,
@@ -107,12 +107,12 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let _turn = world.store.lock.lock();
     let (records, job) = (&world.segments.own().header().readonly, world.job());
     let Some(held) = records.of(job, range) else {
-        return Err(format!("addr {addr:#x}: what was noted of it is damaged"));
+        return Err(format!("addr {addr:#x}: its record is damaged"));
     };
     let say = |state| records.set(job, HeldRange { state, ..held });
     // A range that is in no checkpoint needs no copy.
     let is_saved = held.number <= world.store.agreed();
-    let fits = !is_saved || has_room(world, range);
+    let fits = !is_saved || has_memory(world, range);
     world.quiet_all();
     say(if fits { RangeState::Ending } else { RangeState::Short });
     let point = |point| world.members.point(point, world.store.agreed().next());
@@ -147,7 +147,7 @@ const IN_BLOCK: &str = "expected memory of one block of the symmetric heap";
 
 /// Returns the part of a range that is protected separately, and its groups; or the reason why none
 /// is.
-fn kept_apart(
+fn protected_separately(
     world: &World,
     range: Option<ReadOnly>,
 ) -> Result<(ReadOnly, Arc<Protection>), String> {
@@ -203,7 +203,7 @@ fn is_short(world: &World, pe: Pe, range: ReadOnly) -> bool {
 }
 
 /// Returns true if the machine has memory for a copy of the range for each of its PEs.
-fn has_room(world: &World, range: ReadOnly) -> bool {
+fn has_memory(world: &World, range: ReadOnly) -> bool {
     let need = range.len() as u64 * world.pes_of_machine() as u64;
     available().is_none_or(|available| available > need)
 }

@@ -148,7 +148,7 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     if matches!(end, Among::Saved | Among::SavedWithLoss) {
         world.store.protect(protection);
         world.store.set_agreed(number);
-        world.begin_anew();
+        world.begin_interval();
         world.memory.note_saved();
     }
     if end != Among::Saved {
@@ -224,7 +224,7 @@ fn save_all_of(
     match result {
         SUCCESS if world.store.agreed() == number => {}
         SUCCESS => world.unlogged("a checkpoint that was refused"),
-        _ if world.is_somebody_away() => world.lost_in_checkpoint(),
+        _ if world.is_any_pe_away() => world.lost_in_checkpoint(),
         _ => world.unlogged("a checkpoint that was refused"),
     }
     result
@@ -237,7 +237,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
         forget_changes(world); // parity of other groups is no base for a delta
     }
     let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
-    if end == At::Refused && world.leave_nothing_out() {
+    if end == At::Refused && world.include_everything() {
         (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if end == At::Refused && groups.places != last.places {
@@ -256,9 +256,9 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
                 world.report_groups(number);
             }
             world.store.set_agreed(number);
-            world.begin_anew();
+            world.begin_interval();
             world.memory.note_saved();
-            world.sites.forget_apart();
+            world.sites.forget_diverged();
             world.timing.saved(began);
             scrub::start(world);
             SUCCESS
@@ -348,9 +348,9 @@ pub fn restart_pes() {
     } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
-            number => format!("a loss takes it back to checkpoint {number}"),
+            number => format!("a loss rolls it back to checkpoint {number}"),
         };
-        complain(&format!("the job goes on without a new checkpoint: {back}"));
+        complain(&format!("the job continues without a new checkpoint: {back}"));
     }
 }
 

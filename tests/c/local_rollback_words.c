@@ -1,6 +1,6 @@
 /*
- * alone_words: atomic operations, signals, tests, waits for several words, locks, contexts, and
- * collectives with blocks of different sizes, in a program of alone.h.
+ * local_rollback_words: atomic operations, signals, tests, waits for several words, locks,
+ * contexts, and collectives with blocks of different sizes, in a program of local_rollback.h.
  *
  * Where PEs contend for a word, the values that each finds depend on timing. Those do not enter the
  * sum, but must satisfy invariants: each ticket is drawn once, no addition is lost, and a PE has
@@ -11,7 +11,7 @@
  *       held     PE 1 dies while PE 0, which keeps changing a word of it, is stopped; PE 0
  *                continues long after the substitute has started
  */
-#include "alone.h"
+#include "local_rollback.h"
 
 enum { MOST = 8, TICKETS = 40, HELD = 3, CHANGES = 100000 };
 

@@ -1,10 +1,10 @@
 /*
- * alone_zero: every collective with zero elements, in a program of alone.h.
+ * local_rollback_zero: every collective with zero elements, in a program of local_rollback.h.
  *
  * what: plain  team collectives, typed and by bytes (the default)
  *       sets   also those of active sets, which are not logged, in round 5
  */
-#include "alone.h"
+#include "local_rollback.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
