@@ -475,7 +475,7 @@ fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError
         let offset = layout.statics + statics.offsets(piece).start;
         // SAFETY: whole pages of the executable's own writable data (statics::find), which hold no
         // Rust object. A thread that the program started before initialisation may write them
-        // meanwhile; then that write is lost, as README.md says.
+        // meanwhile; then that write is lost, as docs/checkpoints.md says.
         unsafe { part.move_here(offset, piece.len(), piece.start) }
             .map_err(std::io::Error::from)?;
         shared.push(SharedPiece { part: part.clone(), offset, at: piece.clone() });
