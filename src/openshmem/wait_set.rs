@@ -24,12 +24,20 @@ const ONE: (ToIndices<Option<usize>>, OfIndices<Option<usize>>) =
     (|one| one.into_iter().collect(), |found| found.first().copied());
 const ALL: (ToIndices<Vec<usize>>, OfIndices<Vec<usize>>) = (|found| found, |found| found);
 
-/// A set of words of this PE and their condition: `than` returns the value to compare each with.
-pub struct WaitSet<F> {
+/// A word of a set: its index in the caller's array, and the bits to compare it with.
+struct Element {
+    index: usize,
+    word: Word,
+    than: u64,
+}
+
+/// A set of words of this PE and their condition. Only its constructor depends on the type of the
+/// words, so that what waits for them is compiled once.
+pub struct WaitSet {
     call: &'static str,
-    words: Vec<(usize, Word)>,
+    words: Vec<Element>,
     cmp: Cmp,
-    than: F,
+    holds: fn(Cmp, u64, u64) -> bool,
     world: &'static World,
     /// True if a death is known: every word counts as satisfied.
     released: Cell<bool>,
@@ -38,28 +46,37 @@ pub struct WaitSet<F> {
 /// The word at which `any` starts to look next, so that one busy word does not starve the others.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
-    /// Selects the words of an array that are not `taken_out`.
-    pub fn new(
+/// Compares bits as values of one type.
+fn holds<T: Bits>(cmp: Cmp, word: u64, than: u64) -> bool {
+    cmp.holds(T::of(word), T::of(than))
+}
+
+impl WaitSet {
+    /// Selects the words of an array that are not `taken_out`; each is compared with what `than`
+    /// returns for its index.
+    pub fn new<T: Bits>(
         call: &'static str,
         (ivars, nelems): (Sym<T>, usize),
-        taken_out: impl Fn(usize) -> bool,
+        taken_out: &dyn Fn(usize) -> bool,
         cmp: Cmp,
-        than: F,
-    ) -> WaitSet<F> {
+        than: &dyn Fn(usize) -> T,
+    ) -> WaitSet {
         bytes_of(call, nelems, size_of::<T>());
-        let words: Vec<(usize, Word)> = (0..nelems)
-            .filter(|index| !taken_out(*index))
-            .map(|index| (index, Word::own(call, "ivars", ivars.element(index))))
-            .collect();
+        let element = |index| Element {
+            index,
+            word: Word::own(call, "ivars", ivars.element(index)),
+            than: than(index).bits(),
+        };
+        let words: Vec<Element> =
+            (0..nelems).filter(|index| !taken_out(*index)).map(element).collect();
         let world = pgas::world();
         world.waits();
         let released = Cell::new(!words.is_empty() && world.interrupted() && world.lets_go());
-        WaitSet { call, words, cmp, than, world, released }
+        WaitSet { call, words, cmp, holds: holds::<T>, world, released }
     }
 
-    fn holds(&self, index: usize, word: Word) -> bool {
-        self.released.get() || self.cmp.holds(T::of(word.load()), (self.than)(index))
+    fn holds(&self, of: &Element) -> bool {
+        self.released.get() || (self.holds)(self.cmp, of.word.load(), of.than)
     }
 
     /// Returns what `find` finds; logs it as indices, empty if no word satisfies.
@@ -72,7 +89,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
             return find();
         }
         if self.world.in_prelude() {
-            let words: Vec<Word> = self.words.iter().map(|(_, word)| *word).collect();
+            let words: Vec<Word> = self.words.iter().map(|of| of.word).collect();
             let look = || show(self.logged(find, (&show, &read))).into_iter().map(|at| at as u64);
             let found = prelude::looks(self.call, self.with(), &words, || look().collect());
             return read(found.into_iter().map(|at| at as usize).collect());
@@ -95,29 +112,26 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     /// Returns a hash of the arguments, by which a replay identifies the call.
     fn with(&self) -> u64 {
         let mix = |with: u64, more: u64| with.wrapping_mul(0x100_0001).wrapping_add(more);
-        let of = |with, (index, word): &(usize, Word)| {
-            mix(mix(with, word.place().offset() as u64), (self.than)(*index).bits())
-        };
+        let of = |with, of: &Element| mix(mix(with, of.word.place().offset() as u64), of.than);
         self.words.iter().fold(self.cmp as u64, of)
     }
 
     fn find_all(&self) -> bool {
-        self.words.iter().all(|(index, word)| self.holds(*index, *word))
+        self.words.iter().all(|of| self.holds(of))
     }
 
     fn find_any(&self) -> Option<usize> {
         // Relaxed: only a hint for where to start.
         let start = NEXT.load(Ordering::Relaxed) % self.words.len().max(1);
         let (before, after) = self.words.split_at(start);
-        let found = after.iter().chain(before).find(|(index, word)| self.holds(*index, *word));
-        let found = found.map(|(index, _)| *index)?;
+        let found = after.iter().chain(before).find(|of| self.holds(of))?.index;
         NEXT.store(found + 1, Ordering::Relaxed);
         Some(found)
     }
 
     fn find_some(&self) -> Vec<usize> {
-        let held = self.words.iter().filter(|(index, word)| self.holds(*index, *word));
-        held.map(|(index, _)| *index).collect()
+        let held = self.words.iter().filter(|of| self.holds(of));
+        held.map(|of| of.index).collect()
     }
 
     /// Returns true if every word satisfies.
@@ -132,11 +146,11 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     }
 
     /// Passes the satisfied words to `give`, and counts them.
-    pub fn some(&self, give: &impl Fn(usize, usize)) -> usize {
+    pub fn some(&self, give: &dyn Fn(usize, usize)) -> usize {
         self.give(self.answer(|| self.find_some(), ALL), give)
     }
 
-    fn give(&self, found: Vec<usize>, give: &impl Fn(usize, usize)) -> usize {
+    fn give(&self, found: Vec<usize>, give: &dyn Fn(usize, usize)) -> usize {
         found.iter().enumerate().for_each(|(at, &index)| give(at, index));
         found.len()
     }
@@ -178,7 +192,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     }
 
     /// Waits until some satisfy, and passes them to `give` as [`WaitSet::some`] does.
-    pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
+    pub fn wait_some(&self, give: &dyn Fn(usize, usize)) -> usize {
         let found = |set: &Self| Some(set.find_some()).filter(|found| !found.is_empty());
         let wait = || self.wait(found).unwrap_or_default();
         self.give(self.answer(wait, ALL), give)
