@@ -21,7 +21,6 @@ use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::get_elements;
 use crate::openshmem::memory::place::SegmentRange;
-use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split;
@@ -319,7 +318,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
     }
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
-        rma::get(NAME, dest, source, nbytes, pe);
+        get_elements(NAME, dest, source, nbytes, pe);
         got(NAME, pe)
     }
     RMA "shmemx_ft_" "_get" [header "ft"]

@@ -86,10 +86,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         find: impl FnOnce() -> R,
         (show, read): (&impl Fn(R) -> Vec<usize>, &impl Fn(Vec<usize>) -> R),
     ) -> R {
-        if !self.world.logs() {
-            return find();
-        }
-        read(logged::indices(self.call, self.with(), || show(find())))
+        logged::indices(self.world, self.call, || self.with(), find, (show, read))
     }
 
     /// Returns a hash of the arguments, by which a replay identifies the call.

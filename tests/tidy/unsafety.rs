@@ -25,9 +25,10 @@ const UNSAFE: &[(&str, &str)] = &[
         "registers the table of contexts, which is static, with the checkpoints",
     ),
     ("src/openshmem/memory/address.rs", "writes a result where the caller wants it"),
+    ("src/openshmem/memory/direct.rs", "turns checked operations of the caller into accesses"),
     (
         "src/openshmem/memory/elements.rs",
-        "the same as `rma.rs` for single words, without a look twice",
+        "the same as `direct.rs` for single words, without a look twice",
     ),
     ("src/openshmem/memory/logged.rs", "copies between buffers of the caller, segments and logs"),
     ("src/openshmem/memory/place.rs", "hands buffers of the caller to streams"),
@@ -35,7 +36,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/openshmem/memory/prelude.rs",
         "copies between buffers of the caller, segments and a record",
     ),
-    ("src/openshmem/memory/rma.rs", "turns checked claims of the caller into accesses"),
+    ("src/openshmem/memory/rma.rs", "borrows elements that are read from several PEs as bytes"),
     ("src/openshmem/memory/word.rs", "words that PEs change at the same time, as atomics"),
     (
         "src/openshmem/team.rs",

@@ -15,7 +15,7 @@ use super::movement::Movement;
 use super::reduction::Reduction;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::Group;
-use crate::openshmem::memory::logged::{self, elements, fill, source};
+use crate::openshmem::memory::logged::{elements, fill, source};
 use crate::openshmem::memory::rma;
 use crate::pgas::gathering::MeetingOutcome;
 use crate::pgas::local::Call;
@@ -29,13 +29,11 @@ pub type Outcome = Option<Result<(), Fault>>;
 
 /// Returns true if the group is that of all PEs and its collectives are currently logged.
 pub fn applies(group: &Group) -> bool {
-    if !logged::applies() {
-        return false;
-    }
+    let world = pgas::world();
     if !group.is_world() {
-        logged::unlogged(group.call);
+        world.unlogged(group.call);
     }
-    pgas::world().logs() && group.is_world()
+    group.is_world() && world.logs()
 }
 
 /// Meets all PEs with the contribution `what`; `make` computes the result from all contributions.
@@ -62,8 +60,7 @@ fn meet(
 
 fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8] {
     let (at, len) = parts[index];
-    let mapped = world.segments.if_mapped(Pe::of(index)).unwrap_or_else(|| world.segments.own());
-    mapped.bytes(at, len)
+    world.segments.bytes_of(Pe::of(index), at, len)
 }
 
 /// Runs a barrier of all PEs.

@@ -14,8 +14,8 @@
 //! private addresses are not.
 
 use super::address::{Out, Sym};
+use super::direct::copy;
 use super::logged::fill;
-use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
 use crate::pgas::local::Call;

@@ -124,11 +124,11 @@ impl Word {
     /// Like [`Word::update`], but may write the previous value to `before` as late as the stream's
     /// next quiet.
     #[inline]
-    pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
+    pub fn update_later(self, how: Update, value: u64, before: Out<u8>) {
         let SegmentRange { world, pe, .. } = self.place;
         match self.place.is_remote() && !world.members.faulted() && !world.fewer.is_lost(pe) {
-            true => self.place.ask_later(self.bytes, (how, value), before.erase()),
-            false => before.write(T::of(self.update(how, value))),
+            true => self.place.ask_later(self.bytes, (how, value), before),
+            false => before.write_word(self.bytes, self.update(how, value)),
         }
     }
 
