@@ -264,7 +264,7 @@ pub fn run<S: Symmetric>(
     mut begin: impl FnMut(&mut Shmem) -> Result<S, Error>,
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
-    if super::fewer::applies() {
+    if shmem.world.shrinks() {
         misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop goes back");
     }
     loop {

@@ -14,6 +14,7 @@
 //! unsafety         the files that may contain unsafe code
 //! layers           direction of imports; also circles (of files) and pure (the core)
 //! names            one word names one type
+//! policy           lines that ask for the consequences of a loss
 //! documents        links, the book, the settings, the manual; also messages (errors.md)
 //! promises         guarantees, and the rules broken on purpose (mutants)
 //! sums             the summary of a run
@@ -30,6 +31,7 @@ mod layers;
 mod messages;
 mod mutants;
 mod names;
+mod policy;
 mod promises;
 mod prose;
 mod pure;
