@@ -92,7 +92,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let Some(given) = self.given else { return };
         if std::thread::panicking() {
-            self.world.forget(given.stream()); // the exchange will end this PE
+            self.world.comm.forget(given.stream()); // the exchange will end this PE
         }
         context::take(self.world, given);
     }
