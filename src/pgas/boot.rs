@@ -192,7 +192,6 @@ fn build(
     let shrinks = policy.shrinks();
     let goes_back = protection.is_some() && !shrinks;
     let groups = known_groups(&job, &mut welcome, protection);
-    let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
@@ -201,6 +200,7 @@ fn build(
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
+        timing: Timing::new(&settings, welcome.past, goes_back),
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(segments, remote),
@@ -218,7 +218,6 @@ fn build(
         policy,
         sites: Sites::default(),
         meetings: Mutex::default(),
-        timing,
     };
     arrive(&world, original);
     Ok(world)

@@ -26,9 +26,9 @@ use super::local::Call;
 type Seen = [u64; 2];
 
 impl World {
-    /// Waits until all PEs have come to `call` and are members of one view, if calls are logged.
-    /// Returns false if all PEs roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
-    /// back since then.
+    /// Waits, if calls are logged, until all PEs have come to `call` and are members of one view.
+    /// Returns false if all PEs roll back. `forget` drops the known changes since the last
+    /// checkpoint, if a PE rolled back since then.
     pub(crate) fn agree_on_view(
         &self,
         call: &'static str,

@@ -1,8 +1,9 @@
 //! Puts and gets of the program, with a fast path for a single word of a mapped PE.
 //!
 //! There is one fast path per word size, not per type, and the exported functions jump to it.
-//! Whatever rules it out (an invalid PE, an address that is not symmetric, mapped or aligned, a log,
-//! a death, a call before initialisation) is detected and handled by the dispatch (`issue.rs`).
+//! Whatever rules it out (an invalid PE, an address that is not symmetric, mapped or aligned, a
+//! log, a death, a call before initialisation) is detected and handled by the dispatch
+//! (`issue.rs`).
 
 use raidshmem_core::quantity::Pe;
 

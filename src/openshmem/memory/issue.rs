@@ -34,8 +34,8 @@ fn execute(operation: Operation) -> u64 {
     direct::execute(operation)
 }
 
-/// Executes an operation at once and records its result, or repeats the recorded result. Writes have
-/// no result, and constants need no record.
+/// Executes an operation at once and records its result, or repeats the recorded result. Writes
+/// have no result, and constants need no record.
 #[cold]
 #[inline(never)]
 fn issue_recorded(operation: &Operation) -> u64 {

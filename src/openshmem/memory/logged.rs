@@ -1,5 +1,5 @@
-//! The execution of operations in a job with logs (`pgas/local.rs`): each call's bytes and location,
-//! for the log; and waits for local words, which are logged too.
+//! The execution of operations in a job with logs (`pgas/local.rs`): each call's bytes and
+//! location, for the log; and waits for local words, which are logged too.
 //!
 //! Invariant: only PEs that map each other come here, so an operation is complete when its call
 //! returns, in any context. A call through the Rust interface is not logged.
