@@ -4,6 +4,8 @@
 
 use std::ffi::{c_int, c_long};
 
+use raidshmem_runtime::pgas::{self, Fault};
+
 use super::constants::SYNC_SIZE;
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::collective::{alltoall, alltoalls, broadcast, collect, fcollect, sync};
@@ -11,7 +13,6 @@ use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::team::Team;
-use raidshmem_runtime::pgas::{self, Fault};
 
 const _: () = assert!(SYNC_SIZE == WORDS, "a pSync is as long as a group's array of words");
 

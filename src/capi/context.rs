@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_long};
 
+use raidshmem_runtime::pgas;
+
 use super::claims::read_at;
 use super::constants::{CTX_NOSTORE, CTX_PRIVATE, CTX_SERIALIZED};
 use super::constants::{CTX_SESSION_BATCH, CTX_SESSION_TOTAL_OPS};
@@ -9,7 +11,6 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::context::{Ctx, Options, give, given, take};
 use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::team::{Team, members};
-use raidshmem_runtime::pgas;
 
 /// `shmem_ctx_session_config_t`.
 #[derive(Clone, Copy)]

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::place::CallSource;
+use raidshmem_runtime::fault_tolerance::{self as ft, Name};
+use raidshmem_runtime::pgas;
 use raidshmem_sys::{caller, site};
 
 use super::claims::{read_at, text, write_all};
@@ -20,13 +22,10 @@ use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::get_elements;
 use crate::openshmem::memory::place::SegmentRange;
-use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split;
 use crate::openshmem::team::{self, Team, members, to_world};
-use raidshmem_runtime::fault_tolerance::{self as ft, Name};
-use raidshmem_runtime::pgas;
 
 /// The number of PEs in the last query; 0 after a restart.
 static QUERIED: AtomicUsize = AtomicUsize::new(0);
@@ -319,7 +318,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
     }
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
-        rma::get(NAME, dest, source, nbytes, pe);
+        get_elements(NAME, dest, source, nbytes, pe);
         got(NAME, pe)
     }
     RMA "shmemx_ft_" "_get" [header "ft"]

@@ -11,11 +11,12 @@
 
 use std::ffi::c_int;
 
+use raidshmem_runtime::pgas::stream::Target;
+
 use super::types::LongDouble;
 use crate::openshmem::context::Ctx;
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::{get_elements, put_elements};
-use raidshmem_runtime::pgas::stream::Target;
 
 describe! { BY_VALUE: "RMA, blocking";
     LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"]

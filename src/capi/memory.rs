@@ -13,13 +13,13 @@ use std::ptr;
 use std::sync::Once;
 
 use raidshmem_core::settings::units::show_size;
+use raidshmem_runtime::pgas;
+use raidshmem_runtime::pgas::{READONLY, complain};
 
 use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::Sym;
 use crate::openshmem::memory::rma;
 use crate::openshmem::order;
-use raidshmem_runtime::pgas;
-use raidshmem_runtime::pgas::{READONLY, complain};
 
 /// The alignment of every block in bytes: enough for any C type.
 const ALIGNMENT: usize = 16;

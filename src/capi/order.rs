@@ -3,13 +3,13 @@
 use std::ffi::c_int;
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_runtime::pgas;
 
 use super::claims::read_at;
 use crate::openshmem::check;
 use crate::openshmem::context::Ctx;
 use crate::openshmem::memory::address::In;
 use crate::openshmem::order::{complete, meet, order};
-use raidshmem_runtime::pgas;
 
 fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();

@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 
 use raidshmem_core::update::Update;
+use raidshmem_runtime::pgas::stream::Target;
 
 use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::memory::address::{In, Sym, SymIn};
 use crate::openshmem::signal::{self, Signal};
-use raidshmem_runtime::pgas::stream::Target;
 
 /// Translates a C signal operation.
 fn update(call: &'static str, op: c_int) -> Update {

@@ -5,25 +5,21 @@
 
 use std::ffi::c_int;
 
-use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
-use crate::openshmem::memory::rma;
-use crate::openshmem::memory::strided;
-use crate::openshmem::memory::strides::Strided;
 use raidshmem_runtime::pgas::stream::Target;
 
+use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::elements::{get_blocks, put_blocks};
+use crate::openshmem::memory::strides::{Strided, Strides};
+
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Target) {
-    match shape.strides(call) {
-        Some(strides) => strided::put(call, dest, source, strides, pe),
-        None => rma::put(call, dest, source, 0, pe),
-    }
+    let by = shape.strides(call).unwrap_or(Strides::NOTHING);
+    put_blocks(call, dest, source, by, pe);
 }
 
 /// Reads the blocks that `shape` describes.
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
-    match shape.strides(call) {
-        Some(strides) => strided::get(call, dest, source, strides, pe),
-        None => rma::get(call, dest, source, 0, pe),
-    }
+    let by = shape.strides(call).unwrap_or(Strides::NOTHING);
+    get_blocks(call, dest, source, by, pe);
 }
 
 family! { STRIDED: "RMA, blocking";

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
+use raidshmem_runtime::pgas;
+
 use super::claims::read_at;
 use super::constants::TEAM_NUM_CONTEXTS;
 use super::setup::pointer_on;
@@ -10,7 +12,6 @@ use crate::openshmem::group::SyncPoint;
 use crate::openshmem::memory::address::{In, Out, SymIn};
 use crate::openshmem::split::{self, TeamPart, destroy, row_and_column};
 use crate::openshmem::team::{Team, contexts, index_of, members, to_world};
-use raidshmem_runtime::pgas;
 
 /// `shmem_team_config_t`.
 #[derive(Clone, Copy)]

@@ -11,7 +11,6 @@
 use std::fmt::Display;
 
 use raidshmem_core::quantity::Pe;
-
 use raidshmem_runtime::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.

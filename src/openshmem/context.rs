@@ -17,11 +17,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::check::misuse;
-use super::team::{Team, to_world};
 use raidshmem_runtime::fault_tolerance::{self as ft, Name};
 use raidshmem_runtime::pgas::stream::{Id, STREAMS, Target};
 use raidshmem_runtime::pgas::{self, World};
+
+use super::check::misuse;
+use super::team::{Team, to_world};
 
 /// The options of a context, as promised by the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -224,7 +225,7 @@ pub fn give(world: &World, team: Team, options: Options) -> Option<Ctx> {
     let free = |word: &AtomicU64| word.load(Ordering::Relaxed) & 0xff == 0;
     let slot = SLOTS.0.iter().position(free)?;
     let turn = SLOTS.0[slot].load(Ordering::Relaxed) / TURN + 1;
-    world.open_stream(slot as Id + 1, options.nostore);
+    world.comm.open_stream(slot as Id + 1, options.nostore);
     let owner = if options.private { this_thread() } else { 0 };
     USERS[slot].owner.store(owner, Ordering::Relaxed);
     USERS[slot].busy.store(false, Ordering::Relaxed);
@@ -256,7 +257,7 @@ pub fn take_all_of(call: &'static str, world: &World, team: Team) {
 pub fn prepare(world: &World, wanted: usize) {
     let free = |slot: &usize| SLOTS.0[*slot].load(Ordering::Relaxed) & 0xff == 0;
     let slots = (0..STREAMS).filter(free).take(wanted);
-    world.prepare_streams(slots.map(|slot| slot as Id + 1));
+    world.comm.prepare_streams(slots.map(|slot| slot as Id + 1));
 }
 
 const _: () = assert!(FIRST + STREAMS <= TURN as usize);

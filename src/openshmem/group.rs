@@ -39,6 +39,7 @@ use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
 use raidshmem_core::settings::Collectives;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_runtime::pgas::{self, Fault};
 use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;
@@ -48,7 +49,6 @@ use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
 use super::team::{List, StridedPes, Team, index_in, index_of_pe, list_of, members, pe_of};
-use raidshmem_runtime::pgas::{self, Fault};
 
 /// Words in a group's array, and in a `pSync`.
 pub const WORDS: usize = 96;

@@ -21,15 +21,17 @@
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::Update;
+use raidshmem_runtime::pgas;
 use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;
 use super::memory::address::Sym;
-use super::memory::atomic::{change_word, logged_or};
+use super::memory::atomic::change_word;
+use super::memory::issue::issue;
+use super::memory::operation::{Operation, PreviousValue};
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use super::order;
-use raidshmem_runtime::pgas;
 
 /// The words of a lock, as accessed by this PE.
 pub struct Lock {
@@ -106,7 +108,9 @@ impl Lock {
     }
 
     fn update_tail(&self, how: Update, operand: u64) -> u64 {
-        logged_or(self.call, self.tail, (how, operand), true, |tail| tail.update(how, operand))
+        let change = (how, operand);
+        let update = Operation::update(self.call, self.tail, change, PreviousValue::Returned);
+        issue(update.unrecorded())
     }
 
     /// Waits until `holds` is true of a local word, or until the PE that must write it `is_gone`;
@@ -168,8 +172,7 @@ impl Lock {
             return false;
         }
         let word = self.tail;
-        // Repeated failed attempts at a lock must not fill a log.
-        if logged::applies() && !logged::tells(self.call, 0, || word.fetch() == 0) {
+        if !logged::may_try(self.call, || word.fetch() == 0) {
             return false;
         }
         let before = self.last(self.update_tail(Update::CompareSwap(0), self.me));
@@ -191,7 +194,7 @@ impl Lock {
             WAITING => return,
             _ => logged::assign(&self.state, IDLE),
         }
-        let mut next = logged::look(self.call, &self.next);
+        let mut next = issue(Operation::look(self.call, self.next));
         if next == 0 {
             if self.last(self.update_tail(Update::CompareSwap(self.me), 0)) == self.me {
                 return;

@@ -36,10 +36,11 @@ pub mod team;
 pub mod wait;
 pub mod wait_set;
 
-use crate::version::own_build;
 use raidshmem_runtime::checkpoint::prefault;
 use raidshmem_runtime::pgas::boot::Frontend;
 use raidshmem_runtime::{affinity, fault_tolerance, pgas};
+
+use crate::version::own_build;
 
 /// Starts the library: the world, and the tables that checkpoints keep. Returns the thread level
 /// provided.

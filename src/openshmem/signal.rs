@@ -5,13 +5,15 @@
 //! respect to each other, to reads of the word and to the waits on signals.
 
 use raidshmem_core::update::Update;
+use raidshmem_runtime::pgas::stream::Target;
 
 use super::memory::address::{In, Sym};
 use super::memory::atomic::change_word;
 use super::memory::elements::put_elements;
+use super::memory::issue::issue;
+use super::memory::operation::Operation;
+use super::memory::prelude;
 use super::memory::word::Word;
-use super::memory::{logged, prelude};
-use raidshmem_runtime::pgas::stream::Target;
 
 /// An update of a signal word.
 #[derive(Clone, Copy)]
@@ -50,10 +52,11 @@ pub fn send(call: &'static str, signal: Signal, pe: Target) {
 /// Returns the value of a local signal word.
 pub fn fetch(call: &'static str, word: Sym<u64>) -> u64 {
     let own = Word::own(call, "sig_addr", word);
+    let look = || issue(Operation::look(call, own));
     if !prelude::applies() {
-        return logged::look(call, &own);
+        return look();
     }
-    let look = || vec![logged::look(call, &own)];
+    let look = || vec![look()];
     let found = prelude::looks(call, prelude::offset(word), &[own], look);
     found.first().copied().unwrap_or_default()
 }

@@ -3,13 +3,14 @@
 //! The PEs of a split agree on a slot that is free on all of them; disjoint teams may use equal
 //! slots.
 
+use raidshmem_runtime::pgas;
+
 use super::check::misuse;
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
 use super::memory::prelude;
 use super::order;
 use super::team::{self, StridedPes, Team, index_of_pe};
-use raidshmem_runtime::pgas;
 
 /// The mark of an agreed mask of a split, in the bit of the world's slot, which is never free.
 const IS_MADE: u64 = 1;

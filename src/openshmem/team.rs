@@ -18,10 +18,9 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use raidshmem_core::layout::WORK_TEAMS;
 use raidshmem_core::placement::shadow::shadow as shadow_of;
 use raidshmem_core::quantity::Pe;
-use raidshmem_sys::lock;
-
 use raidshmem_runtime::fault_tolerance::{self as ft, Name};
 use raidshmem_runtime::pgas;
+use raidshmem_sys::lock;
 
 /// A team handle, passed through the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use raidshmem_runtime::pgas::{self, World};
 use raidshmem_segment::waits::Waiting;
 
 use super::bits::Bits;
@@ -14,7 +15,6 @@ use super::memory::address::Sym;
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use super::wait::Cmp;
-use raidshmem_runtime::pgas::{self, World};
 
 type ToIndices<R> = fn(R) -> Vec<usize>;
 type OfIndices<R> = fn(Vec<usize>) -> R;
@@ -103,10 +103,7 @@ impl WaitSet {
         find: impl FnOnce() -> R,
         (show, read): (&impl Fn(R) -> Vec<usize>, &impl Fn(Vec<usize>) -> R),
     ) -> R {
-        if !self.world.logs() {
-            return find();
-        }
-        read(logged::indices(self.call, self.with(), || show(find())))
+        logged::indices(self.world, self.call, || self.with(), find, (show, read))
     }
 
     /// Returns a hash of the arguments, by which a replay identifies the call.

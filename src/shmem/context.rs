@@ -22,13 +22,13 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use raidshmem_core::update::Update;
+use raidshmem_runtime::pgas::World;
+use raidshmem_runtime::pgas::stream::Id;
 
 use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};
 use crate::openshmem::context::{self, Given, Options};
 use crate::openshmem::team;
-use raidshmem_runtime::pgas::World;
-use raidshmem_runtime::pgas::stream::Id;
 
 /// The kind of a context that one thread at a time uses.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let Some(given) = self.given else { return };
         if std::thread::panicking() {
-            self.world.forget(given.stream()); // the exchange will end this PE
+            self.world.comm.forget(given.stream()); // the exchange will end this PE
         }
         context::take(self.world, given);
     }

@@ -10,6 +10,7 @@
 //! process, so no call continues that it interrupted.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_runtime::fault_tolerance as ft;
 
 use super::error::Loss;
 use super::token::EndOnPanic;
@@ -20,8 +21,6 @@ use crate::openshmem::memory::address::In;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split::{self, Unsplit};
 use crate::openshmem::team;
-use raidshmem_runtime::fault_tolerance as ft;
-use raidshmem_runtime::pgas;
 
 /// The result of an agreement among all living members of a team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,9 +269,4 @@ pub(super) fn same(group: &Group, word: u64) -> Result<bool, Fault> {
     let zeroes = group.agree((!word, 0));
     group.whole(&ones).and_then(|()| group.whole(&zeroes)).map_err(Fault::of)?;
     Ok(ones.value | zeroes.value == u64::MAX)
-}
-
-/// Returns true in shrink mode.
-pub(super) fn applies() -> bool {
-    pgas::world().shrinks()
 }

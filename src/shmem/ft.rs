@@ -4,12 +4,13 @@
 
 use std::ops::ControlFlow;
 
+use raidshmem_runtime::fault_tolerance as ft;
+
 pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::openshmem::check::misuse;
-use raidshmem_runtime::fault_tolerance as ft;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
 /// a call that comes too early saves nothing, but still reports losses.
@@ -264,7 +265,7 @@ pub fn run<S: Symmetric>(
     mut begin: impl FnMut(&mut Shmem) -> Result<S, Error>,
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
-    if super::fewer::applies() {
+    if shmem.world.shrinks() {
         misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop rolls back");
     }
     loop {

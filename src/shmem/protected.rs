@@ -6,8 +6,9 @@
 
 use std::cell::UnsafeCell;
 
-use super::{Shmem, Symmetric};
 use raidshmem_runtime::fault_tolerance::{self as ft, Name};
+
+use super::{Shmem, Symmetric};
 
 /// A private value that every checkpoint saves and every restart restores; see
 /// [`ft::protect`](super::ft::protect).

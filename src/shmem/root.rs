@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::State;
-
 use raidshmem_runtime::pgas::{Segments, World};
 
 /// Size of the block in bytes.
@@ -84,7 +83,7 @@ pub(super) fn settle(world: &World) {
         Pe::all(world.n_pes()).filter(|&pe| view.pes[pe.at()].state == State::Alive).collect()
     };
     world.refresh(&view);
-    alive(&view).iter().for_each(|&pe| world.nudge(pe));
+    alive(&view).iter().for_each(|&pe| world.comm.nudge(pe));
     world.wait_raw(
         || world.waiting_for_all("exchange"),
         || {
@@ -93,7 +92,7 @@ pub(super) fn settle(world: &World) {
                 world.refresh(&view);
             }
             // An unreachable PE does not end the wait: the view decides its fate.
-            let inside = |pe: Pe| world.look(pe, word) != Some(0);
+            let inside = |pe: Pe| world.comm.look(pe, word) != Some(0);
             !alive(&view).into_iter().any(inside)
         },
     );

@@ -210,10 +210,11 @@ impl Shmem {
 /// Checks that all members passed the same words, or fails on all.
 fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     let group = team.group("split").through(SyncPoint::Split);
-    if fewer::applies() {
+    let world = raidshmem_runtime::pgas::world();
+    if world.shrinks() {
         return agree_among(&group, words);
     }
-    if raidshmem_runtime::pgas::world().members.faulted() {
+    if world.members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }
     let mut equal = true;

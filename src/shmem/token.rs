@@ -5,12 +5,12 @@
 use std::marker::PhantomData;
 
 use raidshmem_core::page::PAGE;
+use raidshmem_runtime::pgas::{self, World};
 
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
 use crate::openshmem::group::SyncPoint;
-use raidshmem_runtime::pgas::{self, World};
 
 /// The token of initialisation: the library is initialised while it exists.
 ///

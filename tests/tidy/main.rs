@@ -15,6 +15,7 @@
 //! layers           direction of imports; also circles (of files) and pure (the core)
 //! names            one word names one type
 //! prose            comments in plain English
+//! policy           lines that ask for the consequences of a loss
 //! documents        links, the book, the settings, the manual; also messages (errors.md)
 //! promises         guarantees, and the rules broken on purpose (mutants)
 //! sums             the summary of a run
@@ -31,6 +32,7 @@ mod layers;
 mod messages;
 mod mutants;
 mod names;
+mod policy;
 mod promises;
 mod prose;
 mod pure;

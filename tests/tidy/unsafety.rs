@@ -30,14 +30,18 @@ const UNSAFE: &[(&str, &str)] = &[
         "registers the table of contexts, which is static, with the checkpoints",
     ),
     ("src/openshmem/memory/address.rs", "writes a result to the caller's address"),
-    ("src/openshmem/memory/elements.rs", "like `rma.rs`, for single words, without a second check"),
+    ("src/openshmem/memory/direct.rs", "turns checked operations of the caller into accesses"),
+    (
+        "src/openshmem/memory/elements.rs",
+        "like `direct.rs`, for single words, without a second check",
+    ),
     ("src/openshmem/memory/logged.rs", "copies between buffers of the caller, segments and logs"),
     ("src/openshmem/memory/place.rs", "passes buffers of the caller to streams"),
     (
         "src/openshmem/memory/prelude.rs",
         "copies between buffers of the caller, segments and a record",
     ),
-    ("src/openshmem/memory/rma.rs", "turns checked claims of the caller into accesses"),
+    ("src/openshmem/memory/rma.rs", "borrows elements that are read from several PEs as bytes"),
     ("src/openshmem/memory/word.rs", "words that PEs change concurrently, as atomics"),
     (
         "src/openshmem/team.rs",

@@ -208,16 +208,13 @@ pub fn get_checkpoint(
     (number, degraded::read(world, &protection, pe, range, give))
 }
 
-/// Makes a checkpoint, and restarts the log.
+/// Makes a checkpoint, and restarts the log if there is one.
 fn save_all_of(
     world: &'static World,
     protection: &Arc<Protection>,
     number: CheckpointNumber,
     site: &CallSite,
 ) -> i32 {
-    if !world.logs() {
-        return save(world, protection, number);
-    }
     world.agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
     world.log_place(site.place);
     let result = save(world, protection, number);
@@ -334,7 +331,7 @@ pub fn restart_pes() {
     }
     if world.interrupted() {
         world.show_restart(&site::here());
-        world.forget_all();
+        world.comm.forget_all();
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost: {}", names_of_lost(world));
         match world.store.protection() {

@@ -21,6 +21,7 @@ use std::ops::Range;
 
 use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction as tree};
+use raidshmem_runtime::pgas::Fault;
 
 use super::exchange::{self, Actors};
 use super::merge::{self, Operator, with_scratch};
@@ -32,7 +33,6 @@ use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::SymIn;
 use crate::openshmem::memory::rma;
-use raidshmem_runtime::pgas::Fault;
 
 /// Elements reduced at a time, few enough that the accumulator and a block of a source stay in
 /// cache.

@@ -12,6 +12,7 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
+use raidshmem_runtime::pgas::Fault;
 
 use super::merge::{Operator, with_scratch};
 use crate::openshmem::bits::Zero;
@@ -19,7 +20,6 @@ use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT, SlotIndex};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::slots::{self, Slot};
-use raidshmem_runtime::pgas::Fault;
 
 /// Bytes that a halving reads at a time.
 const READ_BYTES: usize = 256 << 10;

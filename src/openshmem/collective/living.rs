@@ -15,6 +15,8 @@
 //! Left out: the checks before a call, and patterns that move less data: here each PE reads
 //! everything itself.
 
+use raidshmem_runtime::pgas::{self, Fault};
+
 use super::merge::with_scratch;
 use super::movement::{Move, Movement};
 use super::reduction::Reduction;
@@ -24,7 +26,6 @@ use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strides;
 use crate::openshmem::order;
-use raidshmem_runtime::pgas::{self, Fault};
 
 /// Returns true if a group's collectives take this path.
 pub fn applies() -> bool {

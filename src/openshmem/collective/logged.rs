@@ -9,17 +9,17 @@
 //! Left out: teams other than that of all PEs, and active sets, which are not logged.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_runtime::pgas::gathering::MeetingOutcome;
+use raidshmem_runtime::pgas::local::Call;
+use raidshmem_runtime::pgas::{self, Fault, World};
 
 use super::merge::with_scratch;
 use super::movement::Movement;
 use super::reduction::Reduction;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::Group;
-use crate::openshmem::memory::logged::{self, elements, fill, source};
+use crate::openshmem::memory::logged::{elements, fill, source};
 use crate::openshmem::memory::rma;
-use raidshmem_runtime::pgas::gathering::MeetingOutcome;
-use raidshmem_runtime::pgas::local::Call;
-use raidshmem_runtime::pgas::{self, Fault, World};
 
 /// Elements reduced at a time.
 const PIECE: usize = 1024;
@@ -29,13 +29,11 @@ pub type Outcome = Option<Result<(), Fault>>;
 
 /// Returns true if the group is that of all PEs and its collectives are currently logged.
 pub fn applies(group: &Group) -> bool {
-    if !logged::applies() {
-        return false;
-    }
+    let world = pgas::world();
     if !group.is_world() {
-        logged::unlogged(group.call);
+        world.unlogged(group.call);
     }
-    pgas::world().logs() && group.is_world()
+    group.is_world() && world.logs()
 }
 
 /// Meets all PEs with the contribution `what`; `make` computes the result from all contributions.
@@ -62,8 +60,7 @@ fn meet(
 
 fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8] {
     let (at, len) = parts[index];
-    let mapped = world.segments.if_mapped(Pe::of(index)).unwrap_or_else(|| world.segments.own());
-    mapped.bytes(at, len)
+    world.segments.bytes_of(Pe::of(index), at, len)
 }
 
 /// Runs a barrier of all PEs.

@@ -22,6 +22,7 @@ mod reduction;
 mod relay;
 
 use movement::Movement;
+use raidshmem_runtime::pgas::{self, Fault};
 use reduction::{Order, Reduction};
 
 use super::bits::Zero;
@@ -29,7 +30,6 @@ use super::group::Group;
 use super::memory::address::{Sym, SymIn};
 use super::memory::prelude;
 use super::memory::strides::Strided;
-use raidshmem_runtime::pgas::{self, Fault};
 
 /// Runs a collective on the one path that its job has. Logs that cannot hold it leave it to
 /// `direct`.

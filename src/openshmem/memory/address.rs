@@ -87,6 +87,19 @@ impl<T> Out<T> {
     }
 }
 
+impl Out<u8> {
+    /// Writes the low bytes of `value` as a word of 2, 4 or 8 bytes; does nothing to a null
+    /// pointer.
+    #[inline]
+    pub fn write_word(self, bytes: usize, value: u64) {
+        match bytes {
+            2 => Out(self.0.cast()).write(value as u16),
+            4 => Out(self.0.cast()).write(value as u32),
+            _ => Out(self.0.cast()).write(value),
+        }
+    }
+}
+
 impl<T> In<T> {
     /// Claims elements that the library keeps borrowed until the operation is over.
     pub fn of(places: &[T]) -> In<T> {

@@ -6,59 +6,36 @@
 //! Between a death and the restart updates are dropped and fetches return zero.
 
 use raidshmem_core::update::Update;
-
-use super::address::{Out, Sym, SymIn};
-use super::word::Word;
-use super::{logged, prelude};
-use crate::openshmem::bits::Bits;
 use raidshmem_runtime::pgas::stream::Target;
 
-/// Updates a word through the log and returns its previous value; None if the unlogged path must be
-/// used.
-#[inline(always)]
-fn logged(call: &'static str, word: &Word, change: (Update, u64), fetches: bool) -> Option<u64> {
-    if word.world().logs() { logged::changed(call, word, change, fetches) } else { None }
-}
-
-/// Updates a word through the log, or else by `otherwise`; returns its previous value.
-#[inline(always)]
-pub fn logged_or(
-    call: &'static str,
-    word: Word,
-    change: (Update, u64),
-    fetches: bool,
-    otherwise: impl FnOnce(Word) -> u64,
-) -> u64 {
-    logged(call, &word, change, fetches).unwrap_or_else(|| otherwise(word))
-}
+use super::address::{Out, Sym, SymIn};
+use super::issue::issue;
+use super::operation::{Operation, PreviousValue};
+use super::word::Word;
+use crate::openshmem::bits::Bits;
 
 /// Updates a word without waiting for completion.
 #[inline(always)]
 pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
-    logged_or(call, word, (how, operand), false, |word| {
-        word.change(how, operand);
-        0
-    });
+    issue(Operation::update(call, word, (how, operand), PreviousValue::Unused));
 }
 
-/// Returns what `find` reads in a word, or the recorded value in a substitute that repeats the
-/// call.
+/// Updates a word, and returns its previous value.
 #[inline(always)]
-fn found<T: Bits>(call: &'static str, word: &Word, find: impl FnOnce() -> u64) -> T {
-    if !word.world().in_prelude() {
-        return T::of(find());
-    }
-    let place = word.place();
-    let with = prelude::with([place.offset as u64, u64::from(place.pe.0)]);
-    T::of(prelude::value(call, with, find))
+fn found<T: Bits>(call: &'static str, word: Word, change: (Update, u64)) -> T {
+    T::of(issue(Operation::update(call, word, change, PreviousValue::Returned)))
+}
+
+/// Updates a word; its previous value is written to `before` by the next quiet.
+#[inline(always)]
+fn later<T: Bits>(call: &'static str, word: Word, change: (Update, u64), before: Out<T>) {
+    issue(Operation::update(call, word, change, PreviousValue::Later(before.erase())));
 }
 
 /// Returns the value of a word.
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
-    let word = Word::source(call, source, pe);
-    let load = (Update::Load, 0);
-    found(call, &word, || logged_or(call, word, load, true, |word| word.fetch()))
+    found(call, Word::source(call, source, pe), (Update::Load, 0))
 }
 
 /// Stores a value.
@@ -76,9 +53,7 @@ pub fn update<T: Bits>(
     value: T,
     pe: impl Into<Target>,
 ) -> T {
-    let (word, operand) = (Word::new(call, "dest", dest, pe), value.bits());
-    let update = || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
-    found(call, &word, update)
+    found(call, Word::new(call, "dest", dest, pe), (how, value.bits()))
 }
 
 /// Updates a word without waiting for completion.
@@ -103,19 +78,6 @@ pub fn update_later<T: Bits>(
 #[inline]
 pub fn fetch_later<T: Bits>(call: &'static str, source: SymIn<T>, into: Out<T>, pe: Target) {
     later(call, Word::source(call, source, pe), (Update::Load, 0), into);
-}
-
-#[inline]
-fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64), before: Out<T>) {
-    if word.world().in_prelude() {
-        let change =
-            || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
-        return before.write(found(call, &word, change));
-    }
-    match logged(call, &word, (how, operand), true) {
-        Some(found) => before.write(T::of(found)),
-        None => word.update_later(how, operand, before),
-    }
 }
 
 /// Stores `value` if the word equals `cond`; returns its previous value.

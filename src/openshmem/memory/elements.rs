@@ -1,24 +1,24 @@
-//! Puts and gets of elements, with a fast path for a single word of a mapped PE.
+//! Puts and gets of the program, with a fast path for a single word of a mapped PE.
 //!
 //! There is one fast path per word size, not per type, and the exported functions jump to it.
 //! Whatever rules it out (an invalid PE, an address that is not symmetric, mapped or aligned, a
-//! death, a call before initialisation) is detected and handled by the general path.
+//! log, a death, a call before initialisation) is detected and handled by the dispatch
+//! (`issue.rs`).
 
 use raidshmem_core::quantity::Pe;
-
-use super::address::{In, Out, Sym, SymIn};
-use super::logged;
-use super::place::SegmentRange;
-use super::prelude;
-use super::rma::{check_buffer, copy_word, get, put};
-use super::strides::Strides;
-use crate::openshmem::bits::Zero;
-use crate::openshmem::check;
 use raidshmem_runtime::pgas::stream::Target;
 use raidshmem_runtime::pgas::{self, World};
 
+use super::address::{In, Out, Sym, SymIn};
+use super::direct::copy_word;
+use super::issue::issue;
+use super::operation::Operation;
+use super::strides::Strides;
+use crate::openshmem::bits::Zero;
+use crate::openshmem::check;
+
 /// Returns the local address of a range of PE `pe`, if it can be read or written at once. The
-/// general path handles all other cases.
+/// dispatch handles all other cases.
 #[inline(always)]
 fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, Pe, *mut u8)> {
     let world = pgas::try_world()?;
@@ -120,15 +120,8 @@ fn put_any(
     bytes: usize,
     pe: Target,
 ) {
-    let bytes = check::bytes_of(call, count, bytes);
-    if bytes > 0 && logged::applies() {
-        let range = SegmentRange::new(call, "dest", dest, bytes, pe);
-        check_buffer(call, "source", source.addr(), range.world);
-        if logged::takes_put(call, &range, source, bytes) {
-            return;
-        }
-    }
-    put(call, dest, source, bytes, pe);
+    let by = Strides::one(check::bytes_of(call, count, bytes));
+    Operation::put(call, dest, source, by, pe).map(issue);
 }
 
 #[inline(never)]
@@ -140,25 +133,16 @@ fn get_any(
     bytes: usize,
     pe: Target,
 ) {
-    let bytes = check::bytes_of(call, count, bytes);
-    if bytes == 0 || !prelude::applies() {
-        return get_now(call, dest, source, bytes, pe);
-    }
-    let range = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
-    check_buffer(call, "dest", dest.addr(), range.world);
-    let by = Strides::one(bytes);
-    let with = prelude::with([bytes as u64, range.offset as u64, u64::from(range.pe.0)]);
-    let at_once = Target { later: false, ..pe };
-    prelude::read(call, with, (dest, by), || get_now(call, dest, source, bytes, at_once));
+    let by = Strides::one(check::bytes_of(call, count, bytes));
+    Operation::get(call, dest, source, by, pe).map(issue);
 }
 
-fn get_now(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: Target) {
-    if bytes > 0 && logged::applies() {
-        let range = SegmentRange::source(call, source, bytes, pe);
-        check_buffer(call, "dest", dest.addr(), range.world);
-        if logged::takes_get(call, &range, dest, bytes) {
-            return;
-        }
-    }
-    get(call, dest, source, bytes, pe);
+/// Copies blocks of a caller's buffer to a PE.
+pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: Target) {
+    Operation::put(call, dest, source, by, pe).map(issue);
+}
+
+/// Copies blocks of a PE to a caller's buffer.
+pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: Target) {
+    Operation::get(call, dest, source, by, pe).map(issue);
 }

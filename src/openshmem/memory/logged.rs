@@ -1,26 +1,23 @@
-//! Puts, gets, atomic operations and waits of a job with logs (`pgas/local.rs`): each call's bytes
-//! and location, for the log.
+//! The execution of operations in a job with logs (`pgas/local.rs`): each call's bytes and
+//! location, for the log; and waits for local words, which are logged too.
 //!
 //! Invariant: only PEs that map each other come here, so an operation is complete when its call
 //! returns, in any context. A call through the Rust interface is not logged.
 
+use std::borrow::Cow;
+
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::{Change, Update, WordAt};
-
-use super::address::{In, Out, Sym, SymIn};
-use super::place::SegmentRange;
-use super::rma::copy;
-use super::strides::Strides;
-use super::word::Word;
 use raidshmem_runtime::pgas::atomics::AtomicCall;
 use raidshmem_runtime::pgas::local::{Call, RemotePlace};
 use raidshmem_runtime::pgas::{self, World};
 
-/// Returns true if calls are logged.
-#[inline]
-pub fn applies() -> bool {
-    pgas::try_world().is_some_and(World::logs)
-}
+use super::address::{In, Out, Sym, SymIn};
+use super::direct::copy;
+use super::operation::{Operation, OperationKind, PreviousValue};
+use super::place::SegmentRange;
+use super::strides::Strides;
+use super::word::Word;
 
 /// Records that a call was not logged.
 #[inline]
@@ -32,76 +29,90 @@ fn place_of(range: &SegmentRange, block: (usize, usize)) -> RemotePlace {
     RemotePlace { pe: range.pe, at: range.offset, block }
 }
 
-/// Copies a buffer of `bytes`, which fit the range.
-pub fn put(call: &'static str, range: SegmentRange, source: In<u8>, bytes: usize) {
-    // SAFETY: the caller guarantees `bytes` readable bytes at `source` that do not change
-    // meanwhile.
-    let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
-    let carry_out = || {
-        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller guarantees as many.
-        unsafe { copy(source.0, range.now().at(), bytes) };
-    };
-    let call = Call { name: call, with: 0 };
-    range.world.put_logged(call, place_of(&range, (bytes, bytes)), from, carry_out);
+/// Executes an operation through the log. Returns the value of a word that the call returns, or
+/// else zero; zero too if all PEs roll back. None if no log holds the operation: its PE is not
+/// mapped, or it reads a constant, which has the same value in a replay.
+#[inline(never)]
+pub fn execute(operation: &Operation) -> Option<u64> {
+    let (call, place) = (operation.call, operation.place());
+    if place.is_remote() {
+        unlogged(call);
+    }
+    if place.is_remote() || place.constant {
+        return None;
+    }
+    match operation.kind {
+        OperationKind::Put { to, source, by } => put(call, to, source, by),
+        OperationKind::Get { from, dest, by } => get(call, from, dest, by),
+        OperationKind::Look { word } => return Some(load(call, &word, || word.load())),
+        OperationKind::Update { word, change, previous } => {
+            let found = update(call, &word, change, !matches!(previous, PreviousValue::Unused));
+            if let PreviousValue::Later(before) = previous {
+                before.write_word(word.bytes(), found);
+            }
+            return Some(found);
+        }
+    }
+    Some(0)
 }
 
-/// Copies blocks of a caller's buffer; `range` holds their extent.
-pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: Strides) {
-    let mut packed = Vec::with_capacity(by.blocks * by.block_bytes);
-    for block in 0..by.blocks {
-        let from = source.0.wrapping_add(block * by.source_bytes);
-        // SAFETY: the caller guarantees every block of the shape.
-        packed.extend_from_slice(unsafe { std::slice::from_raw_parts(from, by.block_bytes) });
-    }
+#[inline]
+fn put(call: &'static str, range: SegmentRange, source: In<u8>, by: Strides) {
+    let bytes = packed(source, by);
     let carry_out = || {
         let to = range.now().at();
-        for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
+        for (block, from) in bytes.chunks_exact(by.block_bytes).enumerate() {
             let to = to.wrapping_add(block * by.dest_bytes);
             // SAFETY: inside the extent that `range` was checked for.
             unsafe { copy(from.as_ptr(), to, by.block_bytes) };
         }
     };
     let place = place_of(&range, (by.block_bytes, by.dest_bytes));
-    range.world.put_logged(Call { name: call, with: 0 }, place, &packed, carry_out);
+    range.world.put_logged(Call { name: call, with: 0 }, place, &bytes, carry_out);
 }
 
-/// Copies to a buffer of `bytes`, which fit the range.
-pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize) {
-    let read = || {
-        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller guarantees space for
-        // as many, untouched by other threads.
-        unsafe {
-            copy(range.now().at(), dest.0, bytes);
-            std::slice::from_raw_parts(dest.0, bytes)
-        }
+/// Returns the blocks of a caller's buffer, one after another.
+fn packed<'a>(source: In<u8>, by: Strides) -> Cow<'a, [u8]> {
+    let block = |block: usize| {
+        let from = source.0.wrapping_add(block * by.source_bytes);
+        // SAFETY: the caller guarantees every block of the shape, readable and unchanged meanwhile.
+        unsafe { std::slice::from_raw_parts(from, by.block_bytes) }
     };
-    let place = place_of(&range, (bytes, bytes));
-    let by = Strides::one(bytes);
-    let instead = range.world.get_logged(Call { name: call, with: bytes as u64 }, place, read);
-    instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
+    match by.blocks {
+        1 => Cow::Borrowed(block(0)),
+        blocks => Cow::Owned((0..blocks).flat_map(block).copied().collect()),
+    }
 }
 
-/// Copies blocks to a caller's buffer; `range` holds their extent.
-pub fn get_blocks(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
-    let all = by.blocks * by.block_bytes;
+fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
     let read = || {
-        let (mut packed, base) = (vec![0u8; all], range.now().at());
+        let base = range.now().at();
+        if by.blocks == 1 {
+            // SAFETY: `range` holds as many bytes of a mapped segment; the caller guarantees space
+            // for them, untouched by other threads.
+            return unsafe {
+                copy(base, dest.0, by.block_bytes);
+                Cow::Borrowed(std::slice::from_raw_parts(dest.0, by.block_bytes))
+            };
+        }
+        let mut packed = vec![0u8; by.bytes()];
         for (block, to) in packed.chunks_exact_mut(by.block_bytes).enumerate() {
             let from = base.wrapping_add(block * by.source_bytes);
             // SAFETY: inside the extent that `range` was checked for.
             unsafe { copy(from, to.as_mut_ptr(), by.block_bytes) };
         }
         fill_blocks(dest, by, &packed);
-        packed
+        Cow::Owned(packed)
     };
     let place = place_of(&range, (by.block_bytes, by.source_bytes));
-    let instead = range.world.get_logged(Call { name: call, with: all as u64 }, place, read);
+    let call = Call { name: call, with: by.bytes() as u64 };
+    let instead = range.world.get_logged(call, place, read);
     instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }
 
 /// Copies packed bytes to the blocks of a caller's buffer; writes zeroes if the sizes differ.
 fn fill_blocks(dest: Out<u8>, by: Strides, packed: &[u8]) {
-    let all = by.blocks * by.block_bytes;
+    let all = by.bytes();
     let zeroes = if packed.len() == all { Vec::new() } else { vec![0; all] };
     let packed = if packed.len() == all { packed } else { &zeroes };
     for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
@@ -111,74 +122,24 @@ fn fill_blocks(dest: Out<u8>, by: Strides, packed: &[u8]) {
     }
 }
 
-/// Puts `bytes`, one or more, if the call is logged; returns false if it must take the general
-/// path.
-pub fn takes_put(call: &'static str, range: &SegmentRange, source: In<u8>, bytes: usize) -> bool {
-    let takes = is_logged(call, range);
-    if takes {
-        put(call, *range, source, bytes);
-    }
-    takes
-}
-
-/// Gets `bytes`, one or more, if the call is logged; returns false if it must take the general
-/// path.
-pub fn takes_get(call: &'static str, range: &SegmentRange, dest: Out<u8>, bytes: usize) -> bool {
-    let takes = is_logged(call, range);
-    if takes {
-        get(call, *range, dest, bytes);
-    }
-    takes
-}
-
-/// Returns true if an operation on a range is logged; constants are not, as they never change.
-pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
-    if !applies() {
-        return false;
-    }
-    if range.is_remote() {
-        unlogged(call);
-    }
-    range.world.logs() && !range.is_remote() && !range.constant
-}
-
-/// Changes a word if calls are logged; returns its previous value, or zero if all PEs roll back.
-/// Returns None if the word is remote, or a constant, which has the same value in a replay.
-#[inline(never)]
-pub fn changed(
-    call: &'static str,
-    word: &Word,
-    (how, operand): (Update, u64),
-    fetches: bool,
-) -> Option<u64> {
+fn load(call: &'static str, word: &Word, load: impl Fn() -> u64) -> u64 {
     let place = word.place();
-    if place.is_remote() {
-        unlogged(call);
-    }
-    if place.is_remote() || place.constant {
-        return None;
-    }
+    let call = Call { name: call, with: 0 };
+    place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load)
+}
+
+#[inline]
+fn update(call: &'static str, word: &Word, change: Change, fetches: bool) -> u64 {
+    let (place, Change { how, operand }) = (word.place(), change);
     if how == Update::Load {
-        let call = Call { name: call, with: 0 };
-        let load = || word.now().apply(Update::Load, 0);
-        return Some(place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load));
+        return load(call, word, || word.now().apply(Update::Load, 0));
     }
     // Note the overwritten value too: the order of changes follows from the values that each found.
     let how = if how == Update::Store { Update::Swap } else { how };
     let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
     let on = WordAt { offset: place.offset, bytes: word.bytes() };
     let carry_out = || word.now().apply(how, operand);
-    Some(place.world.atomic_logged(call, (place.pe, on), carry_out))
-}
-
-/// Returns the value of a local word that other PEs change.
-pub fn look(call: &'static str, word: &Word) -> u64 {
-    let world = word.world();
-    if !world.logs() {
-        return word.load();
-    }
-    let place = place_of(&word.place(), (word.bytes(), 0));
-    world.fetch_logged(Call { name: call, with: 0 }, place, || word.load())
+    place.world.atomic_logged(call, (place.pe, on), carry_out)
 }
 
 /// Returns true if a test of local words, which may be repeated, succeeds.
@@ -187,12 +148,29 @@ pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool
     pgas::world().answer_logged(Call { name: call, with }, look) == [1]
 }
 
-/// Returns the indices that a call finds in a set of local words.
-pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
-    let look = || -> Vec<u8> { find().iter().flat_map(|index| index.to_ne_bytes()).collect() };
-    let bytes = pgas::world().answer_logged(Call { name: call, with }, look);
+/// Returns true if an attempt must be made: without a log always, otherwise if `look` finds it
+/// promising. Repeated vain attempts must not fill a log.
+pub fn may_try(call: &'static str, look: impl FnOnce() -> bool) -> bool {
+    !pgas::world().logs() || tells(call, 0, look)
+}
+
+/// Returns the result of `find` at a set of local words, through the log, which holds it as the
+/// indices that `show` makes of it.
+pub fn indices<R>(
+    world: &World,
+    call: &'static str,
+    with: impl FnOnce() -> u64,
+    find: impl FnOnce() -> R,
+    (show, read): (impl Fn(R) -> Vec<usize>, impl Fn(Vec<usize>) -> R),
+) -> R {
+    if !world.logs() {
+        return find();
+    }
+    let look =
+        || -> Vec<u8> { show(find()).iter().flat_map(|index| index.to_ne_bytes()).collect() };
+    let bytes = world.answer_logged(Call { name: call, with: with() }, look);
     let words = bytes.chunks_exact(size_of::<usize>());
-    words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect()
+    read(words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect())
 }
 
 /// Stores to a local word that other PEs change too, but not concurrently.
@@ -217,8 +195,7 @@ pub fn wait(
 /// Reads elements of a PE's contribution to a meeting, from byte `at` of its segment.
 pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
     let bytes = size_of_val(into);
-    let mapped = world.segments.if_mapped(pe).unwrap_or_else(|| world.segments.own());
-    let from = mapped.bytes(at, bytes);
+    let from = world.segments.bytes_of(pe, at, bytes);
     // SAFETY: as many bytes on both sides, which do not overlap: the log is the library's; an
     // element may have any bytes that an equal element of a peer has.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), bytes) };

@@ -7,11 +7,11 @@
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_fabric::AmoRequest;
+use raidshmem_runtime::pgas::stream::{Id, Target};
+use raidshmem_runtime::pgas::{self, World};
 
 use super::address::{Out, Sym, SymIn};
 use crate::openshmem::check::{self, misuse};
-use raidshmem_runtime::pgas::stream::{Id, Target};
-use raidshmem_runtime::pgas::{self, World};
 
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]

@@ -13,13 +13,14 @@
 //! Invariant: a call is identified by its name and by arguments that are alike in each process;
 //! private addresses are not.
 
-use super::address::{Out, Sym};
-use super::logged::fill;
-use super::rma::copy;
-use super::strides::Strides;
-use super::word::Word;
 use raidshmem_runtime::pgas::local::Call;
 use raidshmem_runtime::pgas::{self, World};
+
+use super::address::{Out, Sym};
+use super::direct::copy;
+use super::logged::fill;
+use super::strides::Strides;
+use super::word::Word;
 
 /// Returns true while results of calls are recorded or replayed.
 #[inline]

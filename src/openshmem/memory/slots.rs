@@ -5,12 +5,13 @@
 //! schedules define which PE may write a slot, and when (`schedule::reduction`).
 
 use raidshmem_core::layout::WORK_SLOT;
+use raidshmem_runtime::pgas;
 
 use super::address::{In, Out};
+use super::direct::{get_from, put_to};
 use super::place::SegmentRange;
-use super::rma::{get_from, put_to};
+use super::strides::Strides;
 use crate::openshmem::bits::Zero;
-use raidshmem_runtime::pgas;
 
 /// One of the slots that every PE has.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +36,11 @@ impl Slot {
 /// Copies elements into a slot of a PE.
 pub fn leave<T: Copy + Zero>(call: &'static str, slot: Slot, from: &[T], pe: i32) {
     let bytes = size_of_val(from);
-    put_to(slot.on(call, bytes, pe), In(from.as_ptr()).erase(), bytes);
+    put_to(slot.on(call, bytes, pe), In(from.as_ptr()).erase(), Strides::one(bytes));
 }
 
 /// Copies elements out of a slot of this PE.
 pub fn pick<T: Copy + Zero>(call: &'static str, slot: Slot, into: &mut [T]) {
     let (bytes, me) = (size_of_val(into), pgas::world_for(call).me().0 as i32);
-    get_from(slot.on(call, bytes, me), Out(into.as_mut_ptr()).erase(), bytes);
+    get_from(slot.on(call, bytes, me), Out(into.as_mut_ptr()).erase(), Strides::one(bytes));
 }

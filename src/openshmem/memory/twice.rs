@@ -12,13 +12,13 @@
 //! Invariant: the copies are on two nodes, as long as PEs live on several.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_runtime::fault_tolerance as ft;
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, World};
 
 use super::address::{In, Sym};
 use super::rma;
 use crate::openshmem::check::{self, misuse};
-use raidshmem_runtime::fault_tolerance as ft;
-use raidshmem_runtime::pgas::stream::Target;
-use raidshmem_runtime::pgas::{self, World};
 
 /// Puts bytes to a PE and then to its shadow; returns true if both copies are complete.
 pub fn put(

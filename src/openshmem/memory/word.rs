@@ -6,6 +6,8 @@
 //! Between a death and the restart (`World::faulted`) changes are dropped and return zero.
 
 use raidshmem_core::update::{Change, Update};
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, Fault, World};
 use raidshmem_segment::update;
 use raidshmem_segment::waits::Waiting;
 
@@ -13,8 +15,6 @@ use super::address::{Out, Sym, SymIn};
 use super::place::SegmentRange;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::check::misuse;
-use raidshmem_runtime::pgas::stream::Target;
-use raidshmem_runtime::pgas::{self, Fault, World};
 
 /// Rejects an address that is not aligned for atomic access.
 #[inline]
@@ -124,11 +124,11 @@ impl Word {
     /// Like [`Word::update`], but may write the previous value to `before` as late as the stream's
     /// next quiet.
     #[inline]
-    pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
+    pub fn update_later(self, how: Update, value: u64, before: Out<u8>) {
         let SegmentRange { world, pe, .. } = self.place;
         match self.place.is_remote() && !world.members.faulted() && !world.fewer.is_lost(pe) {
-            true => self.place.ask_later(self.bytes, (how, value), before.erase()),
-            false => before.write(T::of(self.update(how, value))),
+            true => self.place.ask_later(self.bytes, (how, value), before),
+            false => before.write_word(self.bytes, self.update(how, value)),
         }
     }
 

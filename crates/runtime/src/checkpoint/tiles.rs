@@ -294,8 +294,8 @@ pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'
 /// their stamps before them.
 pub fn expect_store(world: &World, first: StoreTile, count: usize) {
     let end = first.after(count);
-    world.expect(first.pe, first.stamp(world.segments)..end.stamp(world.segments));
-    world.expect(first.pe, first.offset()..end.offset());
+    world.comm.expect(first.pe, first.stamp(world.segments)..end.stamp(world.segments));
+    world.comm.expect(first.pe, first.offset()..end.offset());
 }
 
 /// A tile of a store that is checked while it is used: results from it count only if it

@@ -203,20 +203,21 @@ fn build(
     let remote = open_fabric(&job, &assignment, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
-    let goes_back = protection.is_some() && !policy.shrinks();
+    let shrinks = policy.shrinks();
+    let goes_back = protection.is_some() && !shrinks;
     let groups = known_groups(&job, &mut assignment, protection);
-    let timing = Timing::new(&settings, assignment.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), incarnation, &local);
     }
-    remote.iter().filter(|_| policy.shrinks()).for_each(|remote| remote.engine.outlive_peers());
+    remote.iter().filter(|_| shrinks).for_each(|remote| remote.engine.outlive_peers());
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
+        timing: Timing::new(&settings, assignment.past, goes_back),
         prelude: Prelude::begin(&mut assignment, n_pes, goes_back),
         memory: PeMemory::new(segments),
-        comm: Communication::new(remote, n_pes),
+        comm: Communication::new(segments, remote),
         store: Store::new(groups, RecoveryState::new(own, vote), pool),
         members: Membership::new(assignment, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
@@ -227,11 +228,10 @@ fn build(
         thread_level,
         finish: Finish::default(),
         local,
-        fewer: Fewer::new(policy.shrinks(), n_pes),
+        fewer: Fewer::new(shrinks, n_pes),
         policy,
         sites: Sites::of(frontend.sources),
         meetings: Mutex::default(),
-        timing,
     };
     arrive(&world, original);
     Ok(world)

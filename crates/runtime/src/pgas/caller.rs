@@ -43,7 +43,7 @@ pub(super) struct Caller<'a> {
     view: ViewNumber,
 }
 
-impl Logs for World {
+impl Logs for &World {
     #[inline]
     fn read(&self, pe: Pe, from: usize) -> Option<Located> {
         self.log_of(pe).read(from)
@@ -51,8 +51,7 @@ impl Logs for World {
 
     #[inline]
     fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
-        mapped.bytes(found.payload, found.record.len as usize)
+        self.segments.bytes_of(pe, found.payload, found.record.len as usize)
     }
 
     fn state(&self, pe: Pe, from: usize) -> Carried {
@@ -72,50 +71,21 @@ impl Logs for World {
     }
 }
 
-/// The memory of this PE, which peers changed.
-pub(super) struct OwnMemory<'a>(pub &'a World);
-
-impl Logs for OwnMemory<'_> {
-    fn read(&self, pe: Pe, from: usize) -> Option<Located> {
-        self.0.read(pe, from)
-    }
-
-    fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        self.0.payload(pe, found)
-    }
-
-    fn state(&self, pe: Pe, from: usize) -> Carried {
-        self.0.state(pe, from)
-    }
-
-    fn found(&self, pe: Pe, from: usize) -> AtomicOutcome {
-        self.0.found(pe, from)
-    }
-
-    fn compared(&self, pe: Pe, from: usize) -> u64 {
-        self.0.compared(pe, from)
-    }
-
-    fn repeats(&self, pe: Pe, from: usize) -> u64 {
-        self.0.repeats(pe, from)
-    }
-}
-
-impl SubstitutePort for OwnMemory<'_> {
+impl SubstitutePort for &World {
     fn load(&self, word: WordAt) -> Option<u64> {
-        self.0.segments.own().update(word, Change { how: Update::Load, operand: 0 })
+        self.segments.own().update(word, Change { how: Update::Load, operand: 0 })
     }
 
     fn store(&mut self, word: WordAt, value: u64) {
-        self.0.segments.own().update(word, Change { how: Update::Store, operand: value });
+        self.segments.own().update(word, Change { how: Update::Store, operand: value });
     }
 
     fn copy(&mut self, to: usize, pe: Pe, found: &Located, bytes: Range<usize>) {
-        self.0.segments.write_own(to, &self.0.payload(pe, found)[bytes]);
+        self.segments.write_own(to, &self.payload(pe, found)[bytes]);
     }
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        self.0.append(LogRecord::taken(pe, from, old), &[]);
+        self.append(LogRecord::taken(pe, from, old), &[]);
     }
 }
 
@@ -151,7 +121,7 @@ impl Caller<'_> {
 
 impl<'a> CallPort for Caller<'a> {
     type Cut = Cut;
-    type Logs = World;
+    type Logs = &'a World;
     type There = Log<'a>;
     type Member = Member;
 
@@ -161,8 +131,8 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     #[inline]
-    fn logs(&self) -> &World {
-        self.world
+    fn logs(&self) -> &&'a World {
+        &self.world
     }
 
     #[inline]
@@ -311,7 +281,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn taken_by(&mut self, pe: Pe, from: usize) -> Result<Option<u64>, Cut> {
-        Ok(log::taken_by(self.world, pe, (self.world.me(), from)))
+        Ok(log::taken_by(&self.world, pe, (self.world.me(), from)))
     }
 
     #[inline(always)]
@@ -327,10 +297,10 @@ impl<'a> CallPort for Caller<'a> {
 
     fn next(
         &mut self,
-        is_it: impl FnOnce(&World, &Located) -> bool,
+        is_it: impl FnOnce(&&'a World, &Located) -> bool,
     ) -> Result<Option<LoggedCall>, Cut> {
         let mut replay = lock(&self.world.local.replay);
-        Ok(replay.replay.next(self.world, |found| is_it(self.world, found)))
+        Ok(replay.replay.next(&self.world, |found| is_it(&self.world, found)))
     }
 
     fn is_over(&mut self) -> Result<bool, Cut> {
@@ -338,13 +308,13 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn apply(&mut self, until: u64) -> Result<(), Cut> {
-        lock(&self.world.local.replay).replay.merge.apply(&mut OwnMemory(self.world), until);
+        lock(&self.world.local.replay).replay.merge.apply(&mut &*self.world, until);
         Ok(())
     }
 
     fn apply_all(&mut self) -> Result<bool, Cut> {
         let mut replay = lock(&self.world.local.replay);
-        Ok(replay.replay.merge.apply_all(&mut OwnMemory(self.world)))
+        Ok(replay.replay.merge.apply_all(&mut &*self.world))
     }
 
     fn is_certain(&mut self) -> Result<bool, Cut> {
@@ -354,7 +324,7 @@ impl<'a> CallPort for Caller<'a> {
     fn change_own(&mut self, from: usize, old: u64) -> Result<(), Cut> {
         let (me, mut replay) = (self.world.me(), lock(&self.world.local.replay));
         if let Some(found) = self.log.read(from) {
-            replay.replay.merge.change(&mut OwnMemory(self.world), (me, &found), old);
+            replay.replay.merge.change(&mut &*self.world, (me, &found), old);
         }
         Ok(())
     }
@@ -371,7 +341,7 @@ impl<'a> CallPort for Caller<'a> {
 
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Cut> {
         let word = WordAt { offset: record.at as usize, bytes: record.block.0 as usize };
-        Ok(OwnMemory(self.world).load(word).unwrap_or(otherwise))
+        Ok(self.world.load(word).unwrap_or(otherwise))
     }
 
     fn begin_handover(&mut self) -> Result<(), Cut> {

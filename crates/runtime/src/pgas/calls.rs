@@ -151,7 +151,7 @@ impl World {
     fn progress_of(&self, pe: Pe) -> Option<Progress> {
         let at = offset_of!(Words, site) + offset_of!(SiteWords, progress);
         let read = || {
-            let words = [0, 1, 2, 3].map(|word| self.look(pe, at + word * 8));
+            let words = [0, 1, 2, 3].map(|word| self.comm.look(pe, at + word * 8));
             words.into_iter().collect::<Option<Vec<u64>>>()
         };
         let words = read().filter(|words| read().as_ref() == Some(words))?;
@@ -184,7 +184,7 @@ impl World {
     /// Returns the place of PE `pe`'s checkpoint call.
     pub(crate) fn site_of(&self, pe: Pe) -> String {
         let at = offset_of!(Words, chain);
-        let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
+        let words = (0..CHAIN).map_while(|word| self.comm.look(pe, at + word * 8));
         let chain: Vec<u64> = words.take_while(|&word| word != 0).collect();
         site::name(&chain, &[SOURCES, self.sites.frontend])
     }

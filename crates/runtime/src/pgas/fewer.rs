@@ -82,7 +82,7 @@ impl World {
         if view.number <= self.members.joined() {
             return;
         }
-        self.fence_off(&view);
+        self.comm.fence_off(&view);
         for pe in Pe::all(self.n_pes()).filter(|&pe| view.pes[pe.at()].state != State::Alive) {
             if self.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
@@ -279,7 +279,10 @@ impl World {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
             let pe = of.pes[**member];
-            seen.is_news(**member, self.segments.own().mailbox(pe).news(self.known_incarnation(pe)))
+            seen.is_news(
+                **member,
+                self.segments.own().mailbox(pe).news(self.comm.known_incarnation(pe)),
+            )
         };
         let blank = |&member: &usize| (member, [0; WORDS * 8]);
         let mut shown: Vec<(usize, [u8; WORDS * 8])> =

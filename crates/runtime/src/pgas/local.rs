@@ -187,13 +187,12 @@ impl World {
     /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
     #[cold]
     pub fn unlogged(&self, routine: &'static str) {
-        if !self.logs() || self.all_go_back() {
-            return;
-        }
-        let why = Reason::NoRule { routine: routine.to_owned() };
+        let why = || Reason::NoRule { routine: routine.to_owned() };
         match self.local.way() {
-            LogMode::Replayed => self.roll_all_back(&why),
-            _ => self.rule_out(&why.to_string()),
+            LogMode::Plain => {}
+            _ if self.all_go_back() => {}
+            LogMode::Replayed => self.roll_all_back(why()),
+            LogMode::Logged => self.rule_out(&why().to_string()),
         }
     }
 

@@ -90,7 +90,7 @@ impl World {
     fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
         let words = match self.segments.if_mapped(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
-            None => self.segments.own().mailbox(pe).post(self.known_incarnation(pe)),
+            None => self.segments.own().mailbox(pe).post(self.comm.known_incarnation(pe)),
         };
         // Pairs with the stores of `post`: a reader of a post sees what was written before it.
         std::array::from_fn(|at| words[at].load(Ordering::Acquire))

@@ -14,24 +14,10 @@ use raidshmem_fabric::{AmoRequest, Read, Write};
 use raidshmem_sys::lock;
 
 use super::World;
-use super::world::stream::{Bytes, Gathered, Id, STREAMS, WINDOW, WriteStream};
+use super::world::stream::{Bytes, Gathered, Id, WINDOW, WriteStream};
 
 impl World {
     // ---- streams ------------------------------------------------------------------------------
-
-    /// Allocates streams before they are used.
-    pub fn prepare_streams(&self, ids: impl Iterator<Item = Id>) {
-        if self.comm.has_engine() {
-            ids.for_each(|id| _ = self.comm.streams.of(id));
-        }
-    }
-
-    /// Opens stream `id`; with `no_store`, its fence and quiet skip puts.
-    pub fn open_stream(&self, id: Id, no_store: bool) {
-        if self.comm.has_engine() {
-            self.comm.streams.of(id).no_store.store(no_store, Ordering::Relaxed);
-        }
-    }
 
     /// Begins or ends the gathering of puts in stream `id`; about `expected` of them will follow.
     pub fn batch(&self, id: Id, on: bool, expected: usize) {
@@ -62,7 +48,7 @@ impl World {
     ///
     /// # Safety
     /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
-    /// [`World::forget`] was called.
+    /// `Communication::forget` was called.
     pub unsafe fn later_get(&self, id: Id, pe: Pe, offset: usize, into: *mut u8, len: usize) {
         let read = Bytes { pe, offset, at: into, len };
         self.gather(id, |gathered| gathered.reads.push(read));
@@ -72,7 +58,7 @@ impl World {
     ///
     /// # Safety
     /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
-    /// or [`World::forget`] was called.
+    /// or `Communication::forget` was called.
     pub unsafe fn later_put(&self, id: Id, pe: Pe, offset: usize, from: *const u8, len: usize) {
         if self.comm.streams.of(id).batch.load(Ordering::Relaxed) {
             let write = Bytes { pe, offset, at: from, len };
@@ -97,18 +83,6 @@ impl World {
         if stream.waiting.load(Ordering::Relaxed) >= WINDOW {
             self.land(stream);
         }
-    }
-
-    /// Drops the batched transfers of stream `id`, for which no caller waits.
-    pub fn forget(&self, id: Id) {
-        if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
-            self.comm.streams.change(stream, lock(&stream.gathered), std::mem::take);
-        }
-    }
-
-    /// Drops the batched transfers of all streams: the program rolls back to an earlier state.
-    pub(crate) fn forget_all(&self) {
-        (0..=STREAMS as Id).for_each(|id| self.forget(id));
     }
 
     fn land(&self, stream: &WriteStream) {
@@ -170,11 +144,6 @@ impl World {
     }
 
     // ---- order and completion -----------------------------------------------------------------
-
-    /// Notes an operation begun at PE `pe`, which is remote.
-    pub(super) fn note(&self, id: Id, pe: Pe) {
-        self.comm.streams.of(id).note(pe);
-    }
 
     /// Orders the transfers of stream `id` before those that follow.
     #[inline]

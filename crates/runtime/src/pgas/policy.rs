@@ -125,7 +125,11 @@ impl World {
 
     /// Returns true if a request to PE `pe`, in a call that met a loss, is void.
     pub(super) fn is_void(&self, pe: Pe) -> bool {
-        !self.shrinks() || self.fewer.is_lost(pe)
+        if self.shrinks() {
+            self.adopt();
+            return self.fewer.is_lost(pe);
+        }
+        true
     }
 
     /// Returns true if a test of words must report success, since a loop around it would not end.

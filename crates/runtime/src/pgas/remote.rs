@@ -6,25 +6,17 @@
 //! A substitute maps the PEs of other nodes when it rolls back: until then they are remote, even
 //! without an engine. It is in the faulted state, so it begins no operation there.
 //!
-//! Invariants: `World::base` of a PE is null exactly while loads and stores cannot reach it; an
-//! engine knows the incarnations of the last view passed to `refresh`; in the faulted state no
-//! operation begins at a remote PE.
+//! Invariants: `World::base` of a PE is null exactly while loads and stores cannot reach it; in the
+//! faulted state no operation begins at a remote PE.
+//!
+//! Left out: addresses and connections, and requests that no loss delays (`world/comm.rs`).
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-use std::sync::atomic::Ordering;
-
-use raidshmem_core::message::ToPe;
-use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_core::status::PeerStatus;
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::{Change, Update, WordAt};
-use raidshmem_core::view::{State, View};
 use raidshmem_fabric::{AmoRequest, Lost, Read, Write};
-use raidshmem_segment::mailbox;
 use raidshmem_segment::waits::Waiting;
-use raidshmem_sys::lock;
-use tracing::info;
 
 use super::World;
 use super::complain::complain;
@@ -40,21 +32,17 @@ impl World {
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
     }
 
-    /// Waits, in shrink mode, for the views that report all of `pes` whose connections broke:
-    /// operations on living PEs count. A request to a PE is then void if [`World::is_void`].
+    /// Waits for the views that report those of `pes` whose connections broke, if operations on
+    /// living PEs count. A request to a PE is then void if [`World::is_void`].
     #[cold]
     fn wait_for_verdicts(&self, first: Lost, pes: impl Iterator<Item = Pe>) {
         self.wait_for_verdict(first);
-        if !self.shrinks() {
-            return;
-        }
-        for pe in pes {
+        for pe in pes.filter(|&pe| !self.is_void(pe)) {
             while let Err(lost) = self.comm.remote().engine.quiet(&[pe]) {
                 self.wait_for_verdict(lost);
                 self.adopt(); // disconnects
             }
         }
-        self.adopt();
     }
 
     /// Returns the result, or after a loss `otherwise`, once a view reports the loss.
@@ -68,7 +56,7 @@ impl World {
     /// Copies bytes to PE `pe`, which is remote; stream `id` completes it.
     pub fn remote_put(&self, id: Id, pe: Pe, offset: usize, from: &[u8]) {
         self.remote_put_all(&[Write { pe, offset, from }]);
-        self.note(id, pe);
+        self.comm.note(id, pe);
     }
 
     /// Copies bytes to remote PEs, or drops them in the faulted state. The caller notes the peers.
@@ -95,11 +83,6 @@ impl World {
         }
     }
 
-    /// Copies bytes from PE `pe`, which is remote; zeroes if it is lost meanwhile.
-    pub fn remote_get(&self, pe: Pe, offset: usize, into: &mut [u8]) {
-        self.pull(&mut [Read { pe, offset, into }]);
-    }
-
     /// Reads from several remote PEs at a time. If one of them is lost, all results are zeroes, or
     /// in shrink mode those of the lost PEs; the view has changed when the call returns. Without an
     /// engine every remote PE is lost.
@@ -111,14 +94,6 @@ impl World {
             self.wait_for_verdicts(lost, reads.iter().map(|read| read.pe));
             let void = reads.iter_mut().filter(|read| self.is_void(read.pe));
             void.for_each(|read| read.into.fill(0));
-        }
-    }
-
-    /// Announces bytes of PE `pe` that will soon be pulled, if it is remote. If the PE is lost, the
-    /// pull reports that.
-    pub fn expect(&self, pe: Pe, range: Range<usize>) {
-        if self.segments.is_remote(pe) {
-            let _ = self.comm.remote().engine.expect(pe, range);
         }
     }
 
@@ -149,7 +124,7 @@ impl World {
         if !self.cut_short() {
             self.may_write(ask.pe, ask.word.offset, ask.word.bytes);
             self.or(self.comm.remote().engine.post(ask), ());
-            self.note(id, ask.pe);
+            self.comm.note(id, ask.pe);
         }
     }
 
@@ -174,150 +149,5 @@ impl World {
     pub(super) fn remote_quiet(&self, peers: &[Pe]) -> bool {
         let Some(engine) = self.comm.engine() else { return false };
         self.or(engine.quiet(peers).map(|()| true), false)
-    }
-
-    /// Returns a word of PE `pe` as it is now, faulted or not; None if the PE cannot be reached.
-    /// Before the restart only words that no checkpoint restores are meaningful.
-    pub fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
-        if let Some(segment) = self.segments.if_mapped(pe) {
-            let change = Change { how: Update::Load, operand: 0 };
-            return segment.update(WordAt { offset, bytes: 8 }, change);
-        }
-        let mut word = [0; 8];
-        let read = Read { pe, offset, into: &mut word };
-        self.comm.engine()?.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
-    }
-
-    /// Wakes the sleeping threads of PE `pe`, mapped or remote, once this PE's earlier operations
-    /// there have arrived.
-    pub fn nudge(&self, pe: Pe) {
-        if !self.segments.is_remote(pe) {
-            return self.segments.wake(pe);
-        }
-        let Some(engine) = self.comm.engine() else { return };
-        // An update that changes nothing makes the target look with every engine.
-        let offset = self.segments.layout().mailbox_of(self.me());
-        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
-        let _ = engine.post(AmoRequest { pe, word, change: Change { how, operand: 0 } });
-    }
-
-    // ---- the mailbox --------------------------------------------------------------------------
-
-    /// Returns the store status of PE `pe`, a member of this PE's group.
-    pub(crate) fn status_of(&self, pe: Pe) -> PeerStatus {
-        match self.segments.if_mapped(pe) {
-            Some(segment) => segment.status(),
-            None => self.segments.own().mailbox(pe).read(self.known_incarnation(pe)),
-        }
-    }
-
-    pub(super) fn known_incarnation(&self, pe: Pe) -> Incarnation {
-        Incarnation(self.comm.remote().incarnations[pe.at()].load(Ordering::Relaxed))
-    }
-
-    /// Waits until all that this PE sent to the living PEs of `view` has arrived. The view reports
-    /// any loss meanwhile.
-    pub(crate) fn settle(&self, view: &View) {
-        let Some(engine) = self.comm.engine() else { return };
-        let alive =
-            |pe: &Pe| view.pes[pe.at()].state == State::Alive && self.segments.is_remote(*pe);
-        let remote: Vec<Pe> = Pe::all(self.n_pes()).filter(alive).collect();
-        let _ = engine.quiet(&remote);
-    }
-
-    /// Posts this PE's store status in the mailboxes of those `members` that are remote. It has
-    /// arrived when the call returns. The view reports any loss meanwhile.
-    pub(crate) fn publish(&self, members: &[Pe]) {
-        let Some(engine) = self.comm.engine() else { return };
-        let incarnation = self.members.incarnation();
-        let words = self.segments.own().status().words(incarnation);
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let entry = self.segments.layout().mailbox_of(self.me());
-        let offset = entry + mailbox::place(incarnation);
-        let remote: Vec<Pe> =
-            members.iter().copied().filter(|&pe| self.segments.is_remote(pe)).collect();
-        let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
-        let _ = engine.put(&remote.iter().map(write).collect::<Vec<_>>());
-        let _ = engine.quiet(&remote);
-    }
-
-    // ---- views --------------------------------------------------------------------------------
-
-    /// Returns true if PE `pe` of `view` can be mapped here.
-    pub(super) fn mappable(&self, view: &View, pe: Pe) -> bool {
-        !self.comm.has_engine() || view.pes[pe.at()].node == view.pes[self.me().at()].node
-    }
-
-    /// Records an address.
-    pub(super) fn learn(&self, pe: Pe, incarnation: Incarnation, address: Vec<u8>) {
-        let Some(remote) = &self.comm.remote else { return };
-        if let Some(link) = lock(&remote.links).get_mut(pe.at()) {
-            let newer = link.address.as_ref().is_none_or(|(known, _)| *known < incarnation);
-            if newer {
-                link.address = Some((incarnation, address));
-            }
-        }
-    }
-
-    /// Returns true if the address of a remote PE of `view` has not arrived yet.
-    pub(super) fn awaits_address(&self, view: &View, pe: Pe) -> bool {
-        let Some(remote) = &self.comm.remote else { return false };
-        let wanted = view.pes[pe.at()].incarnation;
-        let links = lock(&remote.links);
-        let known = links[pe.at()].address.as_ref().is_some_and(|(known, _)| *known >= wanted);
-        !known && !self.mappable(view, pe)
-    }
-
-    /// Disconnects from processes that `view` no longer has: nothing of theirs arrives from now on.
-    pub(super) fn fence_off(&self, view: &View) {
-        let Some(remote) = &self.comm.remote else { return };
-        for (pe, link) in lock(&remote.links).iter_mut().enumerate() {
-            let member = view.pes[pe];
-            let over = |connected: Incarnation| {
-                member.state != State::Alive
-                    || member.incarnation != connected
-                    || self.mappable(view, Pe::of(pe))
-            };
-            if link.connected.is_some_and(over) {
-                info!("cuts the connection to PE {pe}");
-                remote.engine.disconnect(Pe::of(pe));
-                link.connected = None;
-            }
-        }
-    }
-
-    /// Passes the remote PEs that are alive in `view` to the engine, which connects at first use.
-    pub(super) fn connect(&self, view: &View) {
-        let Some(remote) = &self.comm.remote else { return };
-        for (pe, link) in lock(&remote.links).iter_mut().enumerate() {
-            let wanted = view.pes[pe].incarnation;
-            if view.pes[pe].state == State::Alive {
-                remote.incarnations[pe].store(wanted.0, Ordering::Relaxed);
-            }
-            if view.pes[pe].state != State::Alive
-                || self.mappable(view, Pe::of(pe))
-                || link.connected == Some(wanted)
-            {
-                continue;
-            }
-            if let Some((known, address)) = &link.address
-                && *known == wanted
-            {
-                info!("PE {pe} is incarnation {wanted}");
-                match remote.engine.connect(Pe::of(pe), wanted, address) {
-                    Ok(()) => link.connected = Some(wanted),
-                    Err(error) => {
-                        self.members.abort(&format!("PE {pe} cannot be reached: {error}"))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Handles a message from the agent that carries no memory.
-    pub(super) fn receive(&self, message: ToPe) {
-        if let ToPe::Address { pe, incarnation, address } = message {
-            self.learn(pe, incarnation, address);
-        }
     }
 }

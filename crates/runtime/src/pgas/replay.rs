@@ -13,7 +13,7 @@ use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_core::replay::handover;
-use raidshmem_core::replay::log::{Kind, Logs};
+use raidshmem_core::replay::log::Kind;
 use raidshmem_core::replay::own::{Replay, met_before};
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_segment::log::Word;
@@ -31,7 +31,7 @@ impl World {
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let mut state = lock(&self.local.meetings);
         let mut meetings = None;
-        let replay = Replay::begin(self, self.me(), self.n_pes(), |found| {
+        let replay = Replay::begin(&self, self.me(), self.n_pes(), |found| {
             if found.record.kind == Kind::Meeting {
                 log.link(state.last, found.from);
                 state.last = Some(found.from);
@@ -64,7 +64,9 @@ impl World {
 
     /// Returns the payload of the own record at `from`.
     pub(super) fn own_payload(&self, from: usize) -> &[u8] {
-        self.own_log().read(from).map_or(&[], |found| self.payload(self.me(), &found))
+        self.own_log().read(from).map_or(&[], |found| {
+            self.segments.bytes_of(self.me(), found.payload, found.record.len as usize)
+        })
     }
 
     /// Notes that the result of a meeting is in place.

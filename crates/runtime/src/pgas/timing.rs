@@ -63,9 +63,7 @@ impl World {
             MeetingOutcome::Together(parts) => {
                 let mut says = true;
                 let is_read = self.work_out(parts, |parts| {
-                    let mapped =
-                        self.segments.if_mapped(Pe(0)).unwrap_or_else(|| self.segments.own());
-                    says = mapped.bytes(parts[0].0, 1) != [0];
+                    says = self.segments.bytes_of(Pe(0), parts[0].0, 1) != [0];
                 });
                 !is_read || says
             }
@@ -96,7 +94,7 @@ impl World {
         self.wait_raw(
             || self.waiting_for_all(call),
             || {
-                decision = self.look(Pe(0), at);
+                decision = self.comm.look(Pe(0), at);
                 decision.is_some() || self.members.faulted()
             },
         );

@@ -56,11 +56,11 @@ impl RealMemory<'_> {
             return OpProgress::Out(Outcome::Changed);
         }
         if at == At::MeetSettling {
-            world.settle(&self.view);
+            world.comm.settle(&self.view);
         }
         if at == At::MeetVerified {
             let (shape, _) = self.protection.place(world.me());
-            world.publish(&shape.members);
+            world.comm.publish(&shape.members, world.members.incarnation());
         }
         if is_in_tree(at) {
             world.come(&self.view, at, self.brings(at));

@@ -88,10 +88,10 @@ fn look(
         return Err(why);
     }
     let made = CallPlace { whole: log.get(Word::Site), source: log.get(Word::Source) };
-    if let Some(reason) = speaks_against(made, site.place, holds_a_call(world, world.me())) {
+    if let Some(reason) = speaks_against(made, site.place, holds_a_call(&world, world.me())) {
         return Err(own(reason));
     }
-    if is_in_doubt(world, world.me()) {
+    if is_in_doubt(&world, world.me()) {
         return Err(own(Reason::InDoubt));
     }
     if !world.segments.order_others() {

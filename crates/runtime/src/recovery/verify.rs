@@ -74,7 +74,8 @@ pub fn verify(
 pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<StoreFinding> {
     let (shape, _) = protection.place(world.me());
     let finding = |(place, &pe): (usize, &Pe)| {
-        let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = world.status_of(pe);
+        let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } =
+            world.comm.status_of(pe);
         match found_len == len {
             true => {
                 StoreFinding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 }

@@ -149,13 +149,13 @@ impl World {
     /// so this waits only for messages that are on their way.
     pub fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
-        self.fence_off(view);
+        self.comm.fence_off(view);
         let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive;
         Pe::all(self.n_pes())
             .filter(alive)
             .for_each(|pe| self.segments.move_to(pe, view.pes[pe.at()].node));
         let lacks = |pe: Pe| match self.comm.has_engine() {
-            true => self.awaits_address(view, pe),
+            true => self.comm.awaits_address(view, pe),
             false => !self.segments.has(view.pes[pe.at()].node),
         };
         while Pe::all(self.n_pes()).filter(alive).any(lacks) {
@@ -163,11 +163,13 @@ impl World {
                 Ok((ToPe::File { node }, mut fds)) => {
                     fds.pop().into_iter().for_each(|file| self.segments.add(node, file));
                 }
-                Ok((other, _)) => self.receive(other),
+                Ok((other, _)) => self.comm.receive(other),
                 Err(error) => self.members.abort(&format!("the agent is gone: {error}")),
             }
         }
-        self.connect(view);
+        if let Err(error) = self.comm.connect(view) {
+            self.members.abort(&error);
+        }
     }
 
     // ---- checkpoint state ---------------------------------------------------------------------

@@ -159,6 +159,12 @@ impl Segments {
         }
     }
 
+    /// Returns bytes of PE `pe`'s segment, those of this PE's own one if that is not mapped.
+    #[inline]
+    pub fn bytes_of(&self, pe: Pe, at: usize, len: usize) -> &[u8] {
+        self.if_mapped(pe).unwrap_or_else(|| self.own()).bytes(at, len)
+    }
+
     /// Returns the local base address of PE `pe`'s segment; null if it is remote. Read-only.
     #[inline]
     pub(in crate::pgas) fn base(&self, pe: Pe) -> *mut u8 {
