@@ -79,10 +79,12 @@ fn programs_in_cxx() {
             ok(&Job::new(pes).program(&program, &[]).run(), name);
         }
     }
-    for kill in ["1@3:encode", "0@6:copied", "2@8"] {
-        let job = Job::new(4).mode("raid5").args(&["--verbose"]).kill(&[kill]);
-        recovered_once(&job.program(&build(CXX, "raii"), &[]).run(), "raii");
+    let job = |kill| Job::new(4).mode("raid5").args(&["--verbose"]).kill(&[kill]);
+    for kill in ["1@3:encode", "0@6:copied", "2@7"] {
+        recovered_once(&job(kill).program(&build(CXX, "raii"), &[]).run(), "raii");
     }
+    // After the last checkpoint: the others are on their way out.
+    ok(&job("2@8").program(&build(CXX, "raii"), &[]).run(), "raii");
 }
 
 #[test]
