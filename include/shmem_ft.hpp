@@ -26,7 +26,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -157,11 +156,11 @@ template <typename T> class Protected {
     static_assert(std::is_trivially_copyable_v<T>, "a restart copies the object as bytes");
 
 public:
-    explicit Protected(std::string name, const T &value = T())
-        : name_(std::move(name)), object_(value) {
-        shmemx_ft_protect(name_.c_str(), &object_, sizeof object_);
+    // `name` stays as long as the object, as a literal does.
+    explicit Protected(const char *name, const T &value = T()) : name_(name), object_(value) {
+        shmemx_ft_protect(name_, &object_, sizeof object_);
     }
-    ~Protected() { shmemx_ft_protect(name_.c_str(), &object_, 0); }
+    ~Protected() { shmemx_ft_protect(name_, &object_, 0); }
     Protected(const Protected &) = delete;
     Protected &operator=(const Protected &) = delete;
 
@@ -171,7 +170,7 @@ public:
     const T *operator->() const { return &object_; }
 
 private:
-    std::string name_;
+    const char *name_;
     T object_;
 };
 
@@ -193,13 +192,15 @@ inline std::vector<Loss> losses() {
     return all;
 }
 
-// Acknowledges these losses: all PEs, with substitutes for the lost, are back at the last
+// Acknowledges the known losses: all PEs, with substitutes for the lost, are back at the last
 // checkpoint; without rollback this PE goes on with those that live.
-inline void restart(const std::vector<Loss> &losses) {
-    std::vector<int> pes;
-    for (const Loss &loss : losses)
-        pes.push_back(loss.pe);
-    shmem_restart_pes(pes.data(), pes.size());
+inline void restart() {
+    int *pes = nullptr, *status = nullptr;
+    std::size_t count = 0;
+    shmem_query_fault(&pes, &status, &count);
+    shmem_restart_pes(pes, count);
+    std::free(pes);
+    std::free(status);
 }
 
 // Runs steps between checkpoints, over every loss that the parity covers. Collective, and once in a
@@ -218,7 +219,7 @@ template <typename Step> void run(Step &&step) {
     Protected<Progress> progress("shmem::ft::run");
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            restart(losses());
+            restart();
             shmem_barrier_all();
             continue;
         }
@@ -226,15 +227,13 @@ template <typename Step> void run(Step &&step) {
             detail::finished = true;
             return;
         }
-        bool done = false;
         try {
-            done = step(progress->number);
+            progress->done = step(progress->number);
+            progress->number++;
         } catch (...) {
             if (!shmemx_ft_faulted())
                 throw;
         }
-        progress->number++;
-        progress->done = done;
     }
 }
 

@@ -43,7 +43,7 @@ void acknowledge() {
     std::vector<shmem::ft::Loss> losses = shmem::ft::losses();
     CHECK(losses.size() == 1 && losses[0].pe == lost_pe);
     CHECK(losses[0].status == SHMEM_FT_PE_FAILED);
-    shmem::ft::restart(losses);
+    shmem::ft::restart();
 }
 
 void run() {
