@@ -41,7 +41,7 @@ struct Particle {
 
 // Sums and counts of a PE that outlive a round.
 struct Totals {
-    Index own;          // particles
+    Index own;           // particles
     double start, drift; // energy, and the largest distance from it
     std::uint64_t wrong, checksum;
 };
@@ -100,6 +100,7 @@ public:
     // Moves particles to their slabs, and makes the lists; at the start, also forces.
     void begin_round(bool start) {
         std::vector<Particle> leaving[2];
+        turn = 0; // a substitute's would be another
         for (Index i = 0; i < total->own;) {
             Particle &p = particle[i];
             for (Index d = 0; d < 2; d++)
