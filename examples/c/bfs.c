@@ -3,12 +3,13 @@
  *
  * The edges are those of a Kronecker graph with Graph500's probabilities, its vertices renumbered
  * at random: few have very many edges. Vertices are distributed cyclically. Each PE generates a
- * part of the edges and puts them to the PEs of both ends, which sort them. A search goes level by
- * level: a PE walks the edges of its vertices of the current level and claims each unvisited
- * neighbour, on the neighbour's PE, with a compare-and-swap; the winner is its parent, and appends
- * it to that PE's next level (an atomic increment for the position, a put for the number). Parents
- * differ from run to run, but levels do not. Each search starts at another vertex, and a checkpoint
- * follows. The lines that make the program survive are marked `survival`.
+ * part of the edges and puts each to the PEs of its two vertices, which sort them. A search goes
+ * level by level: a PE walks the edges of its vertices of the current level and claims each
+ * unvisited neighbour, on the neighbour's PE, with a compare-and-swap; the winning vertex is its
+ * parent, and the PE appends it to the next level there (an atomic increment for the position, a
+ * put for the number). Parents differ from run to run, but levels do not. Each search starts at
+ * another vertex, and a checkpoint follows. The lines that make the program survive are marked
+ * `survival`.
  *
  * Checked by Graph500's rules, with edges that are generated again: following parents leads to the
  * first vertex, without a cycle; the ends of each edge are at most one level apart, or neither was
