@@ -50,11 +50,11 @@ static long place_of(long v) {
     return v / shmem_n_pes();
 }
 
-static long vertices_a_pe(void) {
+static long queue_len(void) {
     return VERTICES / shmem_n_pes() + 1;
 }
 
-static long room(void) {
+static long edges_len(void) {
     return 4 * EDGES / shmem_n_pes();
 }
 
@@ -101,7 +101,7 @@ static void send_edges(void) {
                 out[n++] = (Edge){e.to, e.from};
         }
         long at = shmem_long_atomic_fetch_add(&arrived, n, pe);
-        if (at + n > room())
+        if (at + n > edges_len())
             shmem_global_exit(1);
         shmem_putmem(&edges[at], out, (size_t)n * sizeof *out, pe);
     }
@@ -109,12 +109,12 @@ static void send_edges(void) {
 }
 
 static void build_graph(void) {
-    edges = symmetric((size_t)room() * sizeof *edges);
-    first = symmetric((size_t)(vertices_a_pe() + 1) * sizeof *first);
-    queue = symmetric((size_t)vertices_a_pe() * sizeof *queue);
-    next = symmetric((size_t)vertices_a_pe() * sizeof *next);
-    parent = symmetric((size_t)vertices_a_pe() * sizeof *parent);
-    joined = symmetric((size_t)vertices_a_pe() * sizeof *joined);
+    edges = symmetric((size_t)edges_len() * sizeof *edges);
+    first = symmetric((size_t)(queue_len() + 1) * sizeof *first);
+    queue = symmetric((size_t)queue_len() * sizeof *queue);
+    next = symmetric((size_t)queue_len() * sizeof *next);
+    parent = symmetric((size_t)queue_len() * sizeof *parent);
+    joined = symmetric((size_t)queue_len() * sizeof *joined);
     send_edges();
     shmem_barrier_all();
     qsort(edges, (size_t)arrived, sizeof *edges, in_order);
@@ -122,7 +122,7 @@ static void build_graph(void) {
     for (long i = 0; i < arrived; i++)
         if (kept == 0 || in_order(&edges[kept - 1], &edges[i]) != 0)
             edges[kept++] = edges[i];
-    for (long v = 0, i = 0; v <= vertices_a_pe(); v++) {
+    for (long v = 0, i = 0; v <= queue_len(); v++) {
         while (i < kept && place_of(edges[i].from) < v)
             i++;
         first[v] = (int)i;
@@ -150,7 +150,7 @@ static void visit(long v, char *tried) {
         tried[to] = 1;
         if (shmem_long_atomic_compare_swap(&parent[place_of(to)], NONE, v, pe) == NONE) {
             long at = shmem_long_atomic_fetch_inc(&coming, pe);
-            if (at >= 0 && at < vertices_a_pe())
+            if (at >= 0 && at < queue_len())
                 shmem_long_p(&next[at], to, pe);
         }
     }
@@ -159,7 +159,7 @@ static void visit(long v, char *tried) {
 static void search(void) {
     long root = root_of(searches), found = 1;
     char *tried = calloc((size_t)VERTICES, 1);
-    for (long v = 0; v < vertices_a_pe(); v++)
+    for (long v = 0; v < queue_len(); v++)
         parent[v] = NONE;
     waiting = coming = 0;
     if (shmem_my_pe() == pe_of(root)) {
@@ -173,7 +173,7 @@ static void search(void) {
         shmem_barrier_all();
         long *swap = queue;
         queue = next, next = swap;
-        waiting = coming < vertices_a_pe() ? coming : vertices_a_pe();
+        waiting = coming < queue_len() ? coming : queue_len();
         coming = 0;
         found = (long)sum_of_all((uint64_t)waiting);
     }
@@ -194,11 +194,11 @@ static uint64_t climb(long v, const long *parents, long *level) {
 
 /* Checks the tree of a search by my part of the edges, and adds my vertices to the checksum. */
 static uint64_t check(void) {
-    size_t bytes = (size_t)(vertices_a_pe() * shmem_n_pes()) * sizeof(long);
+    size_t bytes = (size_t)(queue_len() * shmem_n_pes()) * sizeof(long);
     long *parents = malloc(bytes), *level = malloc(bytes), *theirs = malloc(bytes);
     uint64_t bad = 0;
     for (int pe = 0; pe < shmem_n_pes(); pe++) {
-        shmem_long_get(theirs, parent, (size_t)vertices_a_pe(), pe);
+        shmem_long_get(theirs, parent, (size_t)queue_len(), pe);
         for (long v = pe; v < VERTICES; v += shmem_n_pes())
             parents[v] = theirs[place_of(v)];
     }

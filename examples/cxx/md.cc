@@ -57,8 +57,8 @@ class Slab {
 public:
     explicit Slab(const shmem::Session &session)
         : pes(session.size()), me(session.me()), edge(std::cbrt(4 / density)),
-          room(2 * particles / static_cast<Index>(pes) + 64), particle(room), inbox(2 * room),
-          ghost(4 * room), arrived(2), ghosts(2), part(2), sum(2), total("totals") { // survival
+          limit(2 * particles / static_cast<Index>(pes) + 64), particle(limit), inbox(2 * limit),
+          ghost(4 * limit), arrived(2), ghosts(2), part(2), sum(2), total("totals") { // survival
         for (Index d = 0; d < 3; d++)
             box[d] = edge * crystal[d];
         low = box[2] / pes * me, high = box[2] / pes * (me + 1);
@@ -115,21 +115,21 @@ public:
             p = particle[--total->own];
         }
         for (Index up = 0; up < 2; up++) {
-            Index count = std::min(leaving[up].size(), room);
-            shmem_putmem(&inbox[up * room], leaving[up].data(), count * sizeof(Particle),
+            Index count = std::min(leaving[up].size(), limit);
+            shmem_putmem(&inbox[up * limit], leaving[up].data(), count * sizeof(Particle),
                          beside(up));
             shmem_p(&arrived[up], static_cast<long>(count), beside(up));
         }
         shmem_barrier_all();
         for (Index up = 0; up < 2; up++)
-            for (Index i = 0; i < static_cast<Index>(arrived[up]) && total->own < room; i++)
-                particle[total->own++] = inbox[up * room + i];
+            for (Index i = 0; i < static_cast<Index>(arrived[up]) && total->own < limit; i++)
+                particle[total->own++] = inbox[up * limit + i];
         for (Index up = 0; up < 2; up++) {
             sent[up].clear();
             for (Index i = 0; i < total->own; i++)
                 if (up ? particle[i].x[2] >= high - reach : particle[i].x[2] < low + reach)
                     sent[up].push_back(i);
-            sent[up].resize(std::min(sent[up].size(), room));
+            sent[up].resize(std::min(sent[up].size(), limit));
             shmem_p(&ghosts[up], static_cast<long>(sent[up].size()), beside(up));
         }
         exchange();
@@ -242,7 +242,7 @@ private:
                 at.push_back(particle[i].x);
                 at.back()[2] += around(up);
             }
-            shmem_putmem(&ghost[(2 * turn + up) * room], at.data(), at.size() * sizeof(Vector),
+            shmem_putmem(&ghost[(2 * turn + up) * limit], at.data(), at.size() * sizeof(Vector),
                          beside(up));
         }
         shmem_barrier_all();
@@ -250,7 +250,7 @@ private:
         for (Index i = 0; i < total->own; i++)
             at.push_back(particle[i].x);
         for (Index up : {Index{1}, Index{0}}) {
-            const Vector *from = &ghost[(2 * turn + up) * room];
+            const Vector *from = &ghost[(2 * turn + up) * limit];
             at.insert(at.end(), from, from + ghosts[up]);
         }
     }
@@ -295,7 +295,7 @@ private:
     // The same in every round.
     const int pes, me;
     const double edge;
-    const Index room; // particles of a slab, at most
+    const Index limit; // particles of a slab
     Vector box;
     double low, high; // the slab's faces
 

@@ -63,7 +63,7 @@ impl Code {
     pub(crate) fn is_of(&self, pes: usize) -> bool {
         let mut all: Vec<Pe> = self.groups.iter().flatten().copied().collect();
         all.sort_unstable();
-        let room = |group: &Vec<Pe>| group.len() > self.parity as usize;
-        self.parity > 0 && self.groups.iter().all(room) && all.into_iter().eq(Pe::all(pes))
+        let has_data = |group: &Vec<Pe>| group.len() > self.parity as usize;
+        self.parity > 0 && self.groups.iter().all(has_data) && all.into_iter().eq(Pe::all(pes))
     }
 }

@@ -77,7 +77,7 @@ impl Shared {
                 self.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
-            if conn.room(&sender, false) >= works.len() {
+            if conn.free_entries(&sender, false) >= works.len() {
                 let later = wake && conn.completed() < sender.wake.0;
                 if let (true, false, Some(last)) = (wake, later, works.last_mut())
                     && let What::Write(place) = last.what
@@ -157,7 +157,7 @@ impl Shared {
     /// Sends deferred messages while entries are free.
     fn flush(&self, conn: &Conn, sender: &mut Sender) {
         while !conn.is_broken()
-            && conn.room(sender, true) > 0
+            && conn.free_entries(sender, true) > 0
             && let Some(message) = sender.deferred.pop_front()
         {
             let bytes = message.encode();
@@ -265,7 +265,7 @@ impl Shared {
 
     /// Runs the engine's own thread: serves peers until `stop` is readable.
     pub fn serve_until(&self, stop: &OwnedFd) {
-        let (mut seen, mut heard, mut pause) = (0, 0, AWAY.0);
+        let (mut seen, mut answered, mut pause) = (0, 0, AWAY.0);
         loop {
             let (hand_off, queue) = (&self.hand_off, self.queue.fd());
             let mut fds = [
@@ -274,7 +274,7 @@ impl Shared {
             ];
             let alarm = hand_off.alarm.load(Ordering::SeqCst);
             let looks = hand_off.looks.load(Ordering::Relaxed);
-            let called = std::mem::replace(&mut heard, alarm) != alarm;
+            let called = std::mem::replace(&mut answered, alarm) != alarm;
             if std::mem::replace(&mut seen, looks) != looks && !called {
                 hand_off.away.store(true, Ordering::SeqCst);
                 futex::sleep_while(&hand_off.alarm, alarm, pause);
@@ -359,7 +359,7 @@ impl Shared {
                     let message = self.message(ticket, done.bytes);
                     self.offer(ticket);
                     if let (Some(message), Some(conn)) = (message, self.listening(done.qpn)) {
-                        arrived |= self.heard(&conn, message);
+                        arrived |= self.receive(&conn, message);
                     }
                 }
             }
@@ -400,7 +400,7 @@ impl Shared {
 
     /// Handles a message of a peer. Returns true if the segment was changed or sleepers must look
     /// again.
-    fn heard(&self, conn: &Arc<Conn>, message: Message) -> bool {
+    fn receive(&self, conn: &Arc<Conn>, message: Message) -> bool {
         match message {
             Message::Update { tag, word, change } => {
                 let value = self.local.segment.update(word, change).unwrap_or(0);

@@ -48,8 +48,8 @@ pub enum What {
     /// New parity groups from that checkpoint on, because PEs had moved: the group of each PE, and
     /// a description of the losses that they survive.
     Regrouped { checkpoint: u64, group_of: Vec<u32>, survives: String },
-    /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
-    /// save, and is protected once by `kept` that a PE keeps for others.
+    /// From this checkpoint on, `bytes` of a PE are read-only, in addition to the data that
+    /// checkpoints save. They are protected by `kept` bytes that a PE keeps for other PEs.
     Readonly { bytes: u64, kept: u64 },
     /// A checkpoint is on disk at `place`: `bytes` of files, `raw` bytes without compression, and
     /// `spill` bytes that were spilled in memory before they were written.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_none_is_refused() {
+    fn an_invalid_time_is_refused() {
         for time in ["-1", "1e11", "1e300", "null"] {
             let text = format!(r#"{{"time":{time},"event":"note","line":""}}"#);
             assert!(serde_json::from_str::<Event>(&text).is_err(), "{text}");

@@ -162,7 +162,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the time between two heartbeats; short enough that a few late ones are no death.
+    /// Returns the time between two heartbeats; short enough that a few late ones do not count as a
+    /// death.
     pub fn period(&self) -> Duration {
         self.node_timeout / 10
     }

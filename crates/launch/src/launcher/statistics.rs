@@ -30,6 +30,8 @@ use raidshmem_report::words::{bytes, count, time};
 struct Restart {
     checkpoint: u64,
     after: String,
+    /// True after the next checkpoint: a report from another node may come that late, not later.
+    overdue: bool,
 }
 
 /// Formats the duration of a recovery and of one part of it; of the part alone if other PEs are not
@@ -109,7 +111,7 @@ impl JobStatistics {
         match &event.what {
             What::Lost { pes, node, .. } => self.lost(now, pes, node.is_some()),
             What::Checkpoint { number, bytes, kept, took, .. } => {
-                let late = self.restarted();
+                let late = self.overdue();
                 self.checkpoints += 1;
                 self.last = (*number, *bytes, *kept);
                 self.saving += *took;
@@ -118,9 +120,9 @@ impl JobStatistics {
                 self.recent.push_front(now);
                 late
             }
-            What::Regrouped { checkpoint, survives, .. } => Some(format!(
-                "parity groups are others from checkpoint {checkpoint} on: {survives}"
-            )),
+            What::Regrouped { checkpoint, survives, .. } => {
+                Some(format!("parity groups change from checkpoint {checkpoint} on: {survives}"))
+            }
             What::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None
@@ -143,7 +145,7 @@ impl JobStatistics {
             }
             What::Resumed { checkpoint, took } => {
                 let after = after(self.is_back(now), *took, "restart");
-                self.restart = Some(Restart { checkpoint: *checkpoint, after });
+                self.restart = Some(Restart { checkpoint: *checkpoint, after, overdue: false });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
@@ -152,7 +154,7 @@ impl JobStatistics {
                 let recovery = self.back.is_empty().then(|| self.is_back(now)).flatten();
                 Some(format!(
                     "PE {pe} rolled back locally to checkpoint {checkpoint} and has caught up \
-                     {}: {} from logs, nobody else went back",
+                     {}: {} from logs, no other PE rolled back",
                     after(recovery, *took, "replay"),
                     count(*calls, "call")
                 ))
@@ -161,7 +163,7 @@ impl JobStatistics {
                 let recovery = self.is_back(now);
                 self.back.clear();
                 Some(format!(
-                    "PE {pe} goes on alone from checkpoint {checkpoint} {}: the others are in \
+                    "PE {pe} continues alone from checkpoint {checkpoint} {}: the others are in \
                      shmem_finalize",
                     after(recovery, *took, "restart")
                 ))
@@ -235,9 +237,15 @@ impl JobStatistics {
         if known && self.restart.is_some() { self.restarted() } else { None }
     }
 
+    /// Returns the line of a restart that waited for reports through a whole interval.
+    fn overdue(&mut self) -> Option<String> {
+        let waited = std::mem::replace(&mut self.restart.as_mut()?.overdue, true);
+        waited.then(|| self.restarted()).flatten()
+    }
+
     /// Returns the line of a pending restart, with the reports received so far.
     fn restarted(&mut self) -> Option<String> {
-        let Restart { checkpoint, after } = self.restart.take()?;
+        let Restart { checkpoint, after, .. } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
@@ -268,11 +276,11 @@ impl JobStatistics {
         let each: Vec<String> = each.map(|&(number, what)| count(number as u64, what)).collect();
         let made_good = || {
             let (again, recovery) = (time(self.again), time(self.recovery));
-            format!("{again} of work done again, {recovery} until all were back")
+            format!("{again} of repeated work, {recovery} until all PEs resumed")
         };
         let end = match (self.recoveries, self.died) {
             (_, None) => made_good(),
-            (0, Some(_)) => "the job ended before all were back".to_owned(),
+            (0, Some(_)) => "the job ended before all PEs resumed".to_owned(),
             (_, Some(_)) => {
                 format!("{}; after the last loss the job ended before that", made_good())
             }
@@ -293,14 +301,14 @@ impl JobStatistics {
         let others: Vec<String> = others.into_iter().flatten().collect();
         let spill = match self.spill {
             0 => String::new(),
-            most => format!("; up to {} more in all for what went to disk", bytes(most)),
+            most => format!("; up to {} more in total for checkpoints on disk", bytes(most)),
         };
         let readonly = match self.readonly {
             (0, _) => String::new(),
             (data, kept) => format!(", and {} for {} read-only", bytes(kept), bytes(data)),
         };
         let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
-        format!("a PE keeps {all} for {data} of data ({others}){readonly}{spill}")
+        format!("each PE holds {all} for {data} of data ({others}){readonly}{spill}")
     }
 }
 
@@ -344,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_and_what_it_cost_is_summed_up() {
+    fn losses_and_their_cost_are_summarized() {
         let mut job = chronicle(BackupMode::Raid5);
         assert_eq!(job.at(1.0, checkpoint(1)), None);
         assert_eq!(job.at(2.0, checkpoint(2)), None);
@@ -372,10 +380,25 @@ mod tests {
             lines,
             [
                 "2 checkpoints took 1.00 s, 10.0 % of 10.00 s",
-                "a PE keeps 5.0 MiB for 3.0 MiB of data (single 3.0 MiB, double 6.0 MiB)",
-                "lost 2 PEs and 1 node: 1.50 s of work done again, 1.50 s until all were back",
+                "each PE holds 5.0 MiB for 3.0 MiB of data (single 3.0 MiB, double 6.0 MiB)",
+                "lost 2 PEs and 1 node: 1.50 s of repeated work, 1.50 s until all PEs resumed",
             ]
         );
+    }
+
+    #[test]
+    fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
+        let mut job = chronicle(BackupMode::Raid5);
+        job.loses(3.0, &[Pe(1)], None);
+        assert_eq!(job.at(3.5, resumed()), None);
+        assert_eq!(job.at(4.0, checkpoint(3)), None);
+        let line = job.at(4.1, adopted(Pe(1))).unwrap();
+        assert!(line.contains("(PE 1 adopted)"), "{line}");
+        job.loses(5.0, &[Pe(1)], None);
+        job.at(5.5, resumed());
+        assert_eq!(job.at(6.0, checkpoint(4)), None);
+        let line = job.at(7.0, checkpoint(5)).unwrap();
+        assert!(!line.contains("adopted"), "the report never came: {line}");
     }
 
     #[test]
@@ -386,7 +409,7 @@ mod tests {
         let totals = job.totals();
         assert_eq!((totals.again, totals.recovery), Default::default());
         let lines = job.summary(at(5.0));
-        assert_eq!(lines[2], "lost 1 PE: the job ended before all were back");
+        assert_eq!(lines[2], "lost 1 PE: the job ended before all PEs resumed");
         assert_eq!(job.past(at(5.0)).recoveries, 0);
         job.at(5.0, adopted(Pe(1)));
         job.at(5.0, resumed());
@@ -395,13 +418,13 @@ mod tests {
         assert_eq!((totals.again, totals.recovery), (at(2.0), at(2.0)));
         assert_eq!(
             job.summary(at(9.0)).pop().unwrap(),
-            "lost 2 PEs: 2.00 s of work done again, 2.00 s until all were back; after the last \
+            "lost 2 PEs: 2.00 s of repeated work, 2.00 s until all PEs resumed; after the last \
              loss the job ended before that"
         );
     }
 
     #[test]
-    fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
+    fn two_that_rolled_back_locally_are_one_recovery_to_the_last_of_them() {
         let mut job = chronicle(BackupMode::Raid5);
         let replayed = |pe| What::Replayed { pe, checkpoint: 2, calls: 7, took: at(0.25) };
         job.loses(1.0, &[Pe(1)], None);
@@ -418,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
+    fn a_restart_waits_for_the_fate_of_each_pe_but_not_forever() {
         let mut job = chronicle(BackupMode::Raid5);
         job.loses(1.0, &[Pe(1), Pe(2)], None);
         job.at(1.1, adopted(Pe(1)));
@@ -465,9 +488,9 @@ mod tests {
     #[test]
     fn memory_is_that_of_the_table_of_modes() {
         for (mode, kept) in [
-            (BackupMode::Single, "a PE keeps 1.0 MiB for"),
-            (BackupMode::Double, "a PE keeps 4.0 MiB for"),
-            (BackupMode::Rs, "a PE keeps 5.0 MiB for"),
+            (BackupMode::Single, "each PE holds 1.0 MiB for"),
+            (BackupMode::Double, "each PE holds 4.0 MiB for"),
+            (BackupMode::Rs, "each PE holds 5.0 MiB for"),
         ] {
             let mut job = chronicle(mode);
             job.at(1.0, checkpoint(1));
