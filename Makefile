@@ -22,7 +22,7 @@ MAJOR   := $(shell sed -n 's/^.define SHMEM_MAJOR_VERSION //p' include/shmem.h)
 MINOR   := $(shell sed -n 's/^.define SHMEM_MINOR_VERSION //p' include/shmem.h)
 FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIB@|$(LIB)|' \
     -e 's|@SONAME@|$(SONAME)|' -e 's|@STANDARD@|$(MAJOR).$(MINOR)|' -e 's|@MAJOR@|$(MAJOR)|'
-HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
+HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*.hpp include/*/*.h))
 
 # All installed files, below PREFIX: `make uninstall` removes them.
 PROGRAMS  := oshrun oshcc oshinfo oshreport oshadvise oshc++

@@ -4,6 +4,7 @@
 //! - the library exports every function that they declare, and its `p` twin;
 //! - they compile as C11, C17, C23 and C++17 without a warning, with gcc and clang: one call of
 //!   every synopsis with every type, by its symbol and by its type-generic name;
+//! - the types in `shmem_ft.hpp` compile as C++17 to C++23 with both;
 //! - the prototypes in the man pages and in `docs/c.md` match the headers;
 //! - `oshcc` builds the examples, and answers questions about its options;
 //! - the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) that are missing are
@@ -276,6 +277,45 @@ fn every_synopsis_compiles_with_every_type() {
     }
     for compiler in [Some("c++"), clangxx].into_iter().flatten() {
         compile(compiler, &["-std=c++17", "-pedantic"], &program, "cc");
+    }
+}
+
+/// Every member of the types in `shmem_ft.hpp`.
+const TYPES: &str = r#"
+#include <shmem_ft.hpp>
+template class shmem::Array<double>;
+template class shmem::ft::Protected<int>;
+int main() {
+    shmem::Session session(SHMEM_THREAD_MULTIPLE);
+    shmem::Array<long> words(8), own(std::move(words));
+    const shmem::Array<long> &seen = own;
+    shmem::Team all(SHMEM_TEAM_WORLD, 0, 1, session.size()), team(std::move(all));
+    shmem::Context context(SHMEM_CTX_PRIVATE), other;
+    shmem::Guard guard(own[0]);
+    shmem_put(context, &own[1], &seen[2], 1, team ? team.me() + team.size() : session.me());
+    shmem::ft::Protected<double> heat("heat", 1.5);
+    auto last = [&](std::uint64_t number) { return *heat + double(number) > 9; };
+    shmem::ft::run(last);
+    shmem::ft::run([](std::uint64_t number) { return number == 3; });
+    for (long word : seen)
+        own[0] += word + session.threads();
+    return int(own.size()) + int(shmem::ft::losses().size()) + (own.begin() == own.end());
+}
+"#;
+
+#[test]
+fn the_types_for_cxx_compile_without_a_warning() {
+    let clangxx =
+        called(&["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"], "cc");
+    if clangxx.is_none() {
+        skip::partly("clang", "there is no clang");
+    }
+    for compiler in [Some("c++"), clangxx].into_iter().flatten() {
+        let newer = ["-std=c++20", "-std=c++23"];
+        let newer = newer.into_iter().filter(|of| takes(compiler, &[of], "cc"));
+        for standard in ["-std=c++17"].into_iter().chain(newer) {
+            compile(compiler, &[standard, "-pedantic"], TYPES, "cc");
+        }
     }
 }
 

@@ -359,7 +359,7 @@ fn destdir_is_before_every_path_and_in_no_file() {
     let prefix = staging.join("opt/raidshmem");
     let pc = fs::read_to_string(prefix.join("lib/pkgconfig/raidshmem.pc")).expect("installed");
     assert!(pc.starts_with("prefix=/opt/raidshmem\n") && !pc.contains(&destdir), "{pc}");
-    for header in ["shmem.h", "pshmem.h", "shmemx.h", "shmem_ft.h", "mpp/shmem.h"] {
+    for header in ["shmem.h", "pshmem.h", "shmemx.h", "shmem_ft.h", "shmem_ft.hpp", "mpp/shmem.h"] {
         assert!(prefix.join("include").join(header).is_file(), "{header} is not installed");
     }
     for page in PAGES {

@@ -261,6 +261,16 @@ fn programs_in_python_survive_losses_with_equal_bytes() {
         assert_eq!(printed, whole, "{losses:?}: {said}");
         assert!(said.contains("resume from checkpoint"), "{losses:?}: {said}");
     }
+    let train = |options: &[&str]| {
+        let all = [&["--timeout", "120", "-n", "4", "--mode", "raid5"], options].concat();
+        let (well, printed, said) = program(installed, &all, &["examples/train.py", "4"]);
+        assert!(well && printed.starts_with("train loss "), "{options:?}: {printed}{said}");
+        printed
+    };
+    let whole = train(&[]);
+    for losses in [&["--kill", "2@3"][..], &["SHMEM_FT_ROLLBACK=local", "--kill", "1@3:before"]] {
+        assert_eq!(train(losses), whole, "{losses:?}");
+    }
     let calls = ["--timeout", "120", "-n", "4", "--mode", "raid5"];
     let (well, printed, said) = program(installed, &calls, &["tests/calls.py"]);
     assert!(well && said.contains("PE 1 was killed by SIGKILL"), "{printed}{said}");

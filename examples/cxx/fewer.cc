@@ -1,8 +1,7 @@
 // fewer: shrink mode in C++; PE 1 kills itself.
 //
 //     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 ./fewer
-#include <shmem.h>
-#include <shmem_ft.h>
+#include <shmem_ft.hpp>
 
 #include <csignal>
 #include <cstdint>
@@ -26,21 +25,11 @@ void check(bool holds, const char *what, int line) {
 }
 #define CHECK(...) check(static_cast<bool>(__VA_ARGS__), #__VA_ARGS__, __LINE__)
 
-// A team that ends with its scope.
-class Team {
-  public:
-    explicit Team(shmem_team_t parent) {
-        if (shmemx_ft_shrink(parent, &team) != SHMEM_FT_SUCCESS)
-            std::abort();
-    }
-    Team(const Team &) = delete;
-    Team &operator=(const Team &) = delete;
-    ~Team() { shmem_team_destroy(team); }
-    operator shmem_team_t() const { return team; }
-
-  private:
-    shmem_team_t team = SHMEM_TEAM_INVALID;
-};
+shmem::Team shrink(shmem_team_t team) {
+    shmem_team_t living = SHMEM_TEAM_INVALID;
+    CHECK(shmemx_ft_shrink(team, &living) == SHMEM_FT_SUCCESS);
+    return shmem::Team(living);
+}
 
 std::vector<int> failed(shmem_team_t team) {
     int *pes = nullptr;
@@ -51,18 +40,10 @@ std::vector<int> failed(shmem_team_t team) {
 }
 
 void acknowledge() {
-    int *pes = nullptr, *status = nullptr;
-    std::size_t n = 0;
-    shmem_query_fault(&pes, &status, &n);
-    CHECK(n == 1 && pes[0] == lost_pe && status[0] == SHMEM_FT_PE_FAILED);
-    shmem_restart_pes(pes, n);
-    std::free(pes);
-    std::free(status);
-}
-
-template <typename T>
-T *symmetric(std::size_t count) {
-    return static_cast<T *>(shmem_calloc(count, sizeof(T)));
+    std::vector<shmem::ft::Loss> losses = shmem::ft::losses();
+    CHECK(losses.size() == 1 && losses[0].pe == lost_pe);
+    CHECK(losses[0].status == SHMEM_FT_PE_FAILED);
+    shmem::ft::restart();
 }
 
 void run() {
@@ -70,8 +51,9 @@ void run() {
     shmemx_ft_on_fault(
         [](int pe, int, void *to) { static_cast<std::vector<int> *>(to)->push_back(pe); }, &told);
     const int me = shmem_my_pe(), pes = shmem_n_pes();
-    double *cells = symmetric<double>(8), *copies = symmetric<double>(8);
-    std::iota(cells, cells + 8, 10.0 * me);
+    shmem::Array<double> cells(8), copies(8);
+    double *own = cells.data();
+    std::iota(cells.begin(), cells.end(), 10.0 * me);
     CHECK(failed(SHMEM_TEAM_WORLD).empty());
     CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
     int bits = 6 | 1 << me;
@@ -88,38 +70,37 @@ void run() {
     acknowledge();
     CHECK(!shmemx_ft_faulted());
     double got[4] = {7, 7, 7, 7};
-    CHECK(shmemx_ft_double_get(got, cells, 2, lost_pe) == SHMEM_FT_FAILURE && got[1] == 0);
-    CHECK(shmemx_ft_double_iget(got, cells, 1, 2, 4, 0) == SHMEM_FT_SUCCESS && got[3] == 6);
-    CHECK(shmemx_ft_get(got, cells, sizeof got, 2) == SHMEM_FT_SUCCESS && got[0] == 20);
+    CHECK(shmemx_ft_double_get(got, own, 2, lost_pe) == SHMEM_FT_FAILURE && got[1] == 0);
+    CHECK(shmemx_ft_double_iget(got, own, 1, 2, 4, 0) == SHMEM_FT_SUCCESS && got[3] == 6);
+    CHECK(shmemx_ft_get(got, own, sizeof got, 2) == SHMEM_FT_SUCCESS && got[0] == 20);
     std::uint64_t number = 0;
-    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_SUCCESS);
+    CHECK(shmemx_ft_get_checkpoint(got, own, sizeof got, lost_pe, &number) == SHMEM_FT_SUCCESS);
     CHECK(number == 1 && got[0] == 10 && got[3] == 13);
     CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); // of the survivors
-    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_FAILURE);
-    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, 2, &number) == SHMEM_FT_SUCCESS);
+    CHECK(shmemx_ft_get_checkpoint(got, own, sizeof got, lost_pe, &number) == SHMEM_FT_FAILURE);
+    CHECK(shmemx_ft_get_checkpoint(got, own, sizeof got, 2, &number) == SHMEM_FT_SUCCESS);
     CHECK(number == 2 && got[3] == 23);
-    Team living(SHMEM_TEAM_WORLD);
-    CHECK(shmemx_ft_shadow(living, shmem_team_my_pe(living)) >= 0);
-    CHECK(shmem_team_n_pes(living) == pes - 1 && failed(living).empty());
+    shmem::Team living = shrink(SHMEM_TEAM_WORLD);
+    CHECK(shmemx_ft_shadow(living, living.me()) >= 0);
+    CHECK(living.size() == pes - 1 && failed(living).empty());
     if (me == 0) {
-        CHECK(shmemx_ft_put2(copies, cells, 8 * sizeof *cells, 2, 3) == SHMEM_FT_SUCCESS);
-        CHECK(shmemx_ft_put2(copies, cells, sizeof *cells, lost_pe, 3) == SHMEM_FT_FAILURE);
+        CHECK(shmemx_ft_put2(copies.data(), own, 8 * sizeof *own, 2, 3) == SHMEM_FT_SUCCESS);
+        CHECK(shmemx_ft_put2(copies.data(), own, sizeof *own, lost_pe, 3) == SHMEM_FT_FAILURE);
     }
     CHECK(shmem_team_sync(living) == 0);
     CHECK(copies[7] == (me == 0 ? 0 : 7));
-    long *sum = symmetric<long>(2);
+    shmem::Array<long> sum(2);
     sum[1] = failures;
-    CHECK(shmem_sum_reduce(living, sum, sum + 1, 1) == 0);
-    if (me == 0 && *sum == 0)
+    CHECK(shmem_sum_reduce(living, &sum[0], &sum[1], 1) == 0);
+    if (me == 0 && sum[0] == 0)
         std::puts("fewer: ok");
-    if (*sum != 0)
+    if (sum[0] != 0)
         shmem_global_exit(1);
 }
 
 } // namespace
 
 int main() {
-    shmem_init();
+    shmem::Session session;
     run();
-    shmem_finalize();
 }

@@ -44,6 +44,7 @@ const APPLICATIONS: &[(&str, u32)] = &[
     ("bfs", 5),
     ("himeno", 4),
     ("hash", 4),
+    ("amr", 5),
 ];
 
 /// Returns the rest of the program's last line after `name: ok`.
@@ -73,15 +74,34 @@ fn every_family_of_calls_on_one_to_five_pes() {
 
 #[test]
 fn programs_in_cxx() {
-    for name in ["overloads", "raii"] {
+    for name in ["overloads", "raii", "md"] {
         let program = build(CXX, name);
         for pes in [1, 2, 4] {
             ok(&Job::new(pes).program(&program, &[]).run(), name);
         }
     }
-    for kill in ["1@3:encode", "0@6:copied", "2@8"] {
-        let job = Job::new(4).mode("raid5").args(&["--verbose"]).kill(&[kill]);
-        recovered_once(&job.program(&build(CXX, "raii"), &[]).run(), "raii");
+    let job = |kill| Job::new(4).mode("raid5").args(&["--verbose"]).kill(&[kill]);
+    for kill in ["1@3:encode", "0@6:copied", "2@7"] {
+        recovered_once(&job(kill).program(&build(CXX, "raii"), &[]).run(), "raii");
+    }
+    // After the last checkpoint: the others are on their way out.
+    ok(&job("2@8").program(&build(CXX, "raii"), &[]).run(), "raii");
+}
+
+#[test]
+fn molecular_dynamics_come_to_the_same_positions_whatever_is_killed() {
+    let program = build(CXX, "md");
+    let job = || Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let undisturbed = job().program(&program, &[]).run();
+    let right = ok(&undisturbed, "md");
+    let local = || job().env("SHMEM_FT_ROLLBACK", "local");
+    for killed in [
+        job().kill(&["1@3:encode"]),
+        job().kill_node(&["2@6:after"]).with_orphans(),
+        local().kill(&["3@5:before"]),
+    ] {
+        let outcome = killed.program(&program, &[]).run();
+        outcome.check(ok(&outcome, "md") == right, &format!("without a loss: {right}"));
     }
 }
 
@@ -122,7 +142,7 @@ fn applications_on_one_to_five_pes() {
             .map(|pes| ok(&Job::new(pes).program(&program, &[]).run(), name).to_owned())
             .collect();
         // These compute the same sum with any number of PEs.
-        if ["matmul", "mandelbrot", "bfs", "himeno"].contains(&name) {
+        if ["matmul", "mandelbrot", "bfs", "himeno", "amr"].contains(&name) {
             assert!(sums.iter().all(|sum| *sum == sums[0]), "{name}: {sums:?}");
         }
     }

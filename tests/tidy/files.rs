@@ -79,8 +79,8 @@ pub fn sources() -> Vec<File> {
 
 /// Returns sources other than Rust: C, scripts, the makefile and manifests.
 pub fn others() -> Vec<File> {
-    let c = ["examples", "tests", "python"].into_iter().flat_map(|folder| {
-        files(folder, |n| [".c", ".cc", ".sh", ".py"].iter().any(|e| n.ends_with(e)))
+    let c = ["examples", "tests", "python", "include"].into_iter().flat_map(|folder| {
+        files(folder, |n| [".c", ".cc", ".hpp", ".sh", ".py"].iter().any(|e| n.ends_with(e)))
     });
     let single = ["Makefile", "raidshmem.pc.in"].map(|name| read(Path::new(ROOT).join(name)));
     let scripts = [".ci", "packaging"].into_iter().flat_map(|folder| files(folder, |_| true));
