@@ -22,7 +22,9 @@ pub fn status(of: Result<(), Fault>) -> c_int {
     if world.prelude.is_given() {
         return 0; // the recorded result
     }
-    c_int::from(of.is_err() || world.interrupted() && world.cut_short())
+    c_int::from(
+        of.is_err() || world.loss_response().interrupted() && world.loss_response().cut_short(),
+    )
 }
 
 /// Runs `collect` for C, which does not pass the size of the destination.

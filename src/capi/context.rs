@@ -83,11 +83,11 @@ family! { SESSION: "Sessions";
         // Options and parameters are hints: unknown ones have no effect.
         let expected = expected(NAME, config, config_mask);
         if options & CTX_SESSION_BATCH != 0 {
-            pgas::world().batch(ctx.stream(), true, expected);
+            pgas::world().transfers().batch(ctx.stream(), true, expected);
         }
     }
     ONE "shmem_ctx_session_stop" "" (ctx: Ctx) {
         let Some(_using) = ctx.begin_if_any(NAME) else { return };
-        pgas::world().batch(ctx.stream(), false, 0);
+        pgas::world().transfers().batch(ctx.stream(), false, 0);
     }
 }

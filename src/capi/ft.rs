@@ -313,7 +313,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_survives" "" [header "ft"] (kind: c_int, id: c_int) -> c_int {
         let known = |number: c_int| usize::try_from(number).ok();
         let survives = known(kind).zip(known(id));
-        let survives = survives.and_then(|(kind, id)| pgas::world().survives(kind, id));
+        let survives = survives.and_then(|(kind, id)| pgas::world().survival().survives(kind, id));
         survives.map_or(-1, c_int::from)
     }
     ONE "shmemx_ft_get" "" [header "ft"]

@@ -15,7 +15,7 @@ fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();
     let pe = |index| check::pe(call, world, ctx.pe(call, read_at(targets, index)).pe);
     let pes: Vec<Pe> = (0..npes).map(pe).collect();
-    world.quiet_at(ctx.stream(), &pes);
+    world.transfers().quiet_at(ctx.stream(), &pes);
 }
 
 family! { ORDER: "Memory ordering";
@@ -32,7 +32,7 @@ family! { ORDER: "Memory ordering";
     }
     ONE "shmem_ctx_quiet" "" (ctx: Ctx) {
         if let Some(_using) = ctx.begin_if_any(NAME) {
-            pgas::world().quiet_of(ctx.stream());
+            pgas::world().transfers().quiet_of(ctx.stream());
         }
     }
     ONE "shmem_pe_quiet" "" (target_pes: In<c_int>, npes: usize) {

@@ -55,7 +55,8 @@ fn end() {
 /// Returns true if the PE exists and is not lost for good.
 fn is_pe(pe: c_int) -> bool {
     let world = pgas::world();
-    let is_one = |number| number < world.n_pes() && !world.lost_for_good(Pe::of(number));
+    let is_one =
+        |number| number < world.n_pes() && !world.loss_response().lost_for_good(Pe::of(number));
     usize::try_from(pe).is_ok_and(is_one)
 }
 

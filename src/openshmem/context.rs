@@ -236,7 +236,7 @@ pub fn give(world: &World, team: Team, options: Options) -> Option<Ctx> {
 
 /// Completes a context and frees its slot.
 pub fn take(world: &World, given: Given) {
-    world.close_stream(given.stream());
+    world.transfers().close_stream(given.stream());
     let _giving = GIVING.lock().unwrap_or_else(PoisonError::into_inner);
     SLOTS.0[given.slot].fetch_and(!(TURN - 1), Ordering::Relaxed);
 }

@@ -242,7 +242,7 @@ impl Group {
 
     /// Agrees on one decision among the survivors, in shrink mode.
     pub fn agree(&self, with: (u64, u64)) -> AgreedBits {
-        pgas::world().agree(&self.members(), with)
+        pgas::world().survivors().agree(&self.members(), with)
     }
 
     /// Completes this PE's operations and agrees on a decision; returns None outside of shrink
@@ -252,18 +252,18 @@ impl Group {
             order::complete();
             self.members()
         };
-        pgas::world().agreed(members, with)
+        pgas::world().loss_response().agreed(members, with)
     }
 
     /// Ends the group: its words may belong to another team once this returns.
     pub fn leave(&self) {
-        pgas::world().leave_group(|| self.members());
+        pgas::world().loss_response().leave_group(|| self.members());
     }
 
     /// Zeroes the words of an active set after a call, in shrink mode.
     pub fn restore_words(&self) {
         if let Words::Set(_) = self.words {
-            pgas::world().clear_record(&self.members());
+            pgas::world().survivors().clear_record(&self.members());
         }
     }
 
@@ -344,7 +344,7 @@ impl Group {
     /// Returns the nodes of the group if its PEs act node by node; `first` leads its own node.
     pub fn nodes(&self, first: Option<usize>) -> Option<Rc<Nodes>> {
         let world = pgas::world();
-        if !world.acts_by_nodes() {
+        if !world.topology().acts_by_nodes() {
             return None;
         }
         let shape = (world.members.joined(), self.start, self.stride, self.size, first);
@@ -352,7 +352,7 @@ impl Group {
             if let Some((_, nodes)) = known.iter().find(|(of, _)| *of == shape) {
                 return nodes.clone();
             }
-            let on = world.nodes_of((0..self.size).map(|index| self.pe(index) as usize));
+            let on = world.topology().nodes_of((0..self.size).map(|index| self.pe(index) as usize));
             let nodes = on.map(|on| schedule::nodes(&on, self.index, first));
             let nodes = nodes.filter(|nodes| nodes.leaders.len() > 1).map(|nodes| {
                 let auto = world.settings().collectives == Collectives::Auto;

@@ -49,7 +49,7 @@ pub struct Lock {
 /// Ends the job if PE `pe`, which a lock depends on, is lost for good.
 fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
-    if world.lost_for_good(pe) {
+    if world.loss_response().lost_for_good(pe) {
         let words = format!(
             "unrecoverable: {call}: PE {pe}, {what}, was lost; the lock cannot be acquired any more"
         );
@@ -98,7 +98,7 @@ impl Lock {
     }
 
     fn is_undone(&self) -> bool {
-        self.state.world().is_undone()
+        self.state.world().loss_response().is_undone()
     }
 
     /// Returns the last PE in the queue, counted from one, from the result of a tail update.
@@ -123,7 +123,7 @@ impl Lock {
     ) -> u64 {
         let wait = || {
             let waiting = || Waiting::anyone(self.call);
-            word.world().wait_for_partner(waiting, is_gone, || holds(word.load()));
+            word.world().loss_response().wait_for_partner(waiting, is_gone, || holds(word.load()));
             word.load()
         };
         logged::wait(self.call, word, 0, &holds, wait)
@@ -132,7 +132,7 @@ impl Lock {
     /// Waits until PE `before`, which is ahead in the queue, hands the lock on.
     fn wait_behind(&self, before: u64) {
         let (world, before) = (self.state.world(), Pe(before as u32 - 1));
-        let is_lost = || world.lost_for_good(before);
+        let is_lost = || world.loss_response().lost_for_good(before);
         if self.wait_for(&self.state, is_lost, |state| state == HOLDING) != HOLDING {
             require(self.call, before, IN_QUEUE);
         }
@@ -142,7 +142,8 @@ impl Lock {
     fn wait_for_next(&self) -> u64 {
         let world = self.next.world();
         // If that PE is lost, the PE behind it ends the job.
-        let is_lost = |last: u64| last != 0 && world.lost_for_good(Pe(last as u32 - 1));
+        let is_lost =
+            |last: u64| last != 0 && world.loss_response().lost_for_good(Pe(last as u32 - 1));
         let is_gone = || is_lost(self.last(self.tail.fetch()));
         self.wait_for(&self.next, is_gone, |next| next != 0)
     }

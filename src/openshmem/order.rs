@@ -12,7 +12,7 @@ use raidshmem_runtime::pgas::{self, World};
 /// Orders earlier puts of a stream before later ones. Pairs with the acquire loads of
 /// `memory::word::Word`.
 pub fn order(stream: Id) {
-    pgas::world().fence_of(stream);
+    pgas::world().transfers().fence_of(stream);
 }
 
 /// Completes all earlier operations of the default context.
@@ -20,7 +20,7 @@ pub fn order(stream: Id) {
 /// Sequentially consistent: a PE may next read what another PE wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
 pub fn complete() {
-    pgas::world().quiet();
+    pgas::world().transfers().quiet();
 }
 
 /// Runs a quiet and a barrier over all PEs. Returns at once between a death and the restart: the
@@ -33,11 +33,11 @@ pub fn meet(world: &World, call: &'static str) {
 pub fn meet_with(world: &World, call: &'static str, with: u64) {
     complete();
     if world.logs() {
-        match world.meet_logged(Call { name: call, with }, &[]) {
-            MeetingOutcome::Together(_) => return world.is_met(),
+        match world.log_meetings().meet_logged(Call { name: call, with }, &[]) {
+            MeetingOutcome::Together(_) => return world.log_meetings().is_met(),
             MeetingOutcome::Cut => return,
-            MeetingOutcome::Plain => world.is_met(),
+            MeetingOutcome::Plain => world.log_meetings().is_met(),
         }
     }
-    let _ = world.barrier(call);
+    let _ = world.barriers().barrier(call);
 }

@@ -108,7 +108,7 @@ pub fn shrink(call: &'static str, (parent, gate): (Team, SyncPoint)) -> Option<T
     order::complete();
     loop {
         let began = group.agree((u64::MAX, 0));
-        let view = world.adopt();
+        let view = world.survivors().adopt();
         let mut living = members.pes.clone();
         living.retain(|&pe| !world.fewer.was_lost(pe, view));
         living.sort_unstable();

@@ -116,7 +116,7 @@ pub fn members(team: Team) -> Option<StridedPes> {
     let slot = team.0.checked_sub(1)?;
     match slot {
         0 => return Some((0, 1, pgas::world().n_pes())),
-        1 => return Some(pgas::world().sharing()),
+        1 => return Some(pgas::world().topology().sharing()),
         _ => {}
     }
     let slot = TEAMS.get(slot)?;

@@ -85,8 +85,8 @@ pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bo
 }
 
 fn test_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> bool {
-    word.world().waits(); // it may be called again and again
-    let look = || cmp.holds(T::of(word.load()), value) || word.world().lets_go();
+    word.world().call_sites().waits(); // it may be called again and again
+    let look = || cmp.holds(T::of(word.load()), value) || word.world().loss_response().lets_go();
     logged::tells(call, with_place(word, value, cmp), look)
 }
 

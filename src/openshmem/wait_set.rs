@@ -70,8 +70,12 @@ impl WaitSet {
         let words: Vec<Element> =
             (0..nelems).filter(|index| !taken_out(*index)).map(element).collect();
         let world = pgas::world();
-        world.waits();
-        let released = Cell::new(!words.is_empty() && world.interrupted() && world.lets_go());
+        world.call_sites().waits();
+        let released = Cell::new(
+            !words.is_empty()
+                && world.loss_response().interrupted()
+                && world.loss_response().lets_go(),
+        );
         WaitSet { call, words, cmp, holds: holds::<T>, world, released }
     }
 

@@ -187,7 +187,7 @@ impl Peers<'_> {
         let later = lease.given.is_some();
         let batch = Batch { peers: self.through(lease.stream(), later), buffers: PhantomData };
         if later {
-            self.world().batch(lease.stream(), true, 0);
+            self.world().transfers().batch(lease.stream(), true, 0);
         }
         let result = body(&batch);
         batch.quiet();

@@ -182,7 +182,7 @@ impl Shmem {
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
-        self.world.quiet_all(); // contexts included
+        self.world.transfers().quiet_all(); // contexts included
         pass(SyncPoint::Close)?;
         Ok(result)
     }

@@ -98,7 +98,7 @@ pub fn survives(_shmem: &Shmem, lost: FailureDomain) -> Option<bool> {
         FailureDomain::Node(node) => (1, node),
         FailureDomain::Above(kind, domain) => (kind.checked_add(2)?, domain),
     };
-    raidshmem_runtime::pgas::world().survives(kind, id)
+    raidshmem_runtime::pgas::world().survival().survives(kind, id)
 }
 
 /// Returns the PEs lost since this PE last saw the job whole; in shrink mode, the losses that are

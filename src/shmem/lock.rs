@@ -57,7 +57,7 @@ impl Peers<'_> {
     /// See [`Lock`] for an example.
     pub fn lock(&self, lock: SymRef<Lock>) -> Result<Guard<'_>, Fault> {
         self.queue("Peers::lock", lock).set();
-        self.world().healthy().map_err(Fault::of)?;
+        self.world().loss_response().healthy().map_err(Fault::of)?;
         Ok(Guard { peers: self, lock })
     }
 
@@ -76,7 +76,7 @@ impl Peers<'_> {
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
         let held = self.queue("Peers::try_lock", lock).try_set();
         // If a PE rolls back, so does the lock.
-        let held = held && !self.world().breaks_off();
+        let held = held && !self.world().loss_response().breaks_off();
         held.then(|| Guard { peers: self, lock })
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Peers<'a> {
     /// Returns true between a death and the restart, which will undo current work. With
     /// `SHMEM_FT_ROLLBACK=none` nothing is undone, and the restart is the acknowledgement.
     pub fn faulted(&self) -> bool {
-        self.world.is_faulted()
+        self.world.loss_response().is_faulted()
     }
 
     /// Returns the PEs of another team inside this exchange.
@@ -270,7 +270,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn quiet(&self) {
-        self.world.quiet_of(self.stream);
+        self.world.transfers().quiet_of(self.stream);
     }
 
     /// Waits for all PEs of the team inside the exchange, after a `quiet`. Collective.

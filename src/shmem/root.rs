@@ -66,7 +66,7 @@ pub(super) fn enter(world: &World) -> bool {
     root(world.segments).inside.store(1, Ordering::SeqCst);
     // Either this PE sees the loss now, or a peer that has seen it sees the word above.
     fence(Ordering::SeqCst);
-    !world.cut_short()
+    !world.loss_response().cut_short()
 }
 
 /// Announces that this PE has no more transfers.

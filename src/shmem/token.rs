@@ -36,7 +36,7 @@ impl Shmem {
     pub fn init() -> Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
-        pgas::world().log_nothing("calls of the Rust interface are not logged");
+        pgas::world().call_log().log_nothing("calls of the Rust interface are not logged");
         let world = pgas::world();
         let block = world.memory.alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
@@ -218,7 +218,7 @@ impl Shmem {
         }
         let pass = |gate| group.through(gate).meet().map_err(Fault::of);
         let lost = |fault| {
-            self.world.quiet_all(); // nothing of this PE is in flight any more
+            self.world.transfers().quiet_all(); // nothing of this PE is in flight any more
             root::settle(self.world);
             fault
         };
@@ -229,7 +229,7 @@ impl Shmem {
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
-        self.world.quiet_all(); // contexts included
+        self.world.transfers().quiet_all(); // contexts included
         pass(SyncPoint::Close).map_err(lost)?;
         self.healthy().map_err(lost)?; // a PE lost after its last signal: reads returned zeroes
         root::leave(self.world.segments);
@@ -247,8 +247,8 @@ impl Shmem {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn barrier_all(&mut self) -> Result<(), Fault> {
-        if self.world.is_local_rollback() {
-            return self.world.barrier("barrier_all").map_err(Fault::of);
+        if self.world.loss_response().is_local_rollback() {
+            return self.world.barriers().barrier("barrier_all").map_err(Fault::of);
         }
         self.healthy()?;
         Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
@@ -256,7 +256,7 @@ impl Shmem {
 
     /// Returns an error between a death and the restart.
     pub(super) fn healthy(&self) -> Result<(), Fault> {
-        self.world.healthy().map_err(Fault::of)
+        self.world.loss_response().healthy().map_err(Fault::of)
     }
 
     /// Ends the whole job with `status`.

@@ -61,7 +61,9 @@ static AFFINITY: OnceLock<Mutex<Affinity>> = OnceLock::new();
 /// Makes the table part of every checkpoint of this PE, unless that is switched off.
 pub fn register() {
     let world = pgas::world();
-    if !world.settings().affinity || world.is_local_rollback() || world.store.protection().is_none()
+    if !world.settings().affinity
+        || world.loss_response().is_local_rollback()
+        || world.store.protection().is_none()
     {
         return;
     }

@@ -51,17 +51,17 @@ pub const NODE_FAILED: i32 = 2;
 /// last checkpoint stays valid). If a program responds to a refusal with `restart_pes`, later
 /// refused checkpoints return [`SUCCESS`], as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
-    world().end_prelude();
-    if world().saves_now(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
+    world().first_calls().end_prelude();
+    if world().save_decisions().saves_now(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
 }
 
 /// Saves a checkpoint like [`checkpoint_all`], even if none is due.
 pub fn save_all() -> i32 {
     let world = world();
-    world.end_prelude();
+    world.first_calls().end_prelude();
     let _turn = world.store.lock.lock();
-    if world.is_local_rollback() {
-        world.checkpoint_locally();
+    if world.loss_response().is_local_rollback() {
+        world.completion().checkpoint_locally();
         return SUCCESS;
     }
     affinity::note();
@@ -76,8 +76,8 @@ pub fn save_all() -> i32 {
             if local::go_back(world, &protection, &site) {
                 return SUCCESS;
             }
-            world.show_call(&site, number);
-            world.choose(&site);
+            world.call_sites().show_call(&site, number);
+            world.call_sites().choose(&site);
             save_all_of(world, &protection, number, &site)
         }
     };
@@ -94,7 +94,7 @@ pub fn save_all() -> i32 {
 /// answer on all PEs that know of no loss.
 pub fn need_checkpoint() -> bool {
     let world = world();
-    let is_due = world.saves_now("shmemx_ft_need_checkpoint");
+    let is_due = world.save_decisions().saves_now("shmemx_ft_need_checkpoint");
     if is_due {
         world.timing.promise();
     }
@@ -106,20 +106,21 @@ pub fn need_checkpoint() -> bool {
 /// false, since the next checkpoint reports it. False before the first checkpoint, and from a
 /// restart to the next one.
 pub fn should_stop() -> bool {
-    world().stops("shmemx_ft_should_stop")
+    world().save_decisions().stops("shmemx_ft_should_stop")
 }
 
 /// Makes a checkpoint in mode `none`: the PEs meet and pass every step, but nothing is saved.
 fn pass(world: &World, number: CheckpointNumber) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
     let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
-    world.quiet_all();
+    world.transfers().quiet_all();
     steps([Quiesce, Encode, Encoded]);
     let call = Call::Checkpoint.name();
-    let failed = match world.agreed(|| world.all_members(call), (u64::MAX, 0)) {
-        Some(decision) => decision.has_news(),
-        None => world.barrier_of(Barrier::Protocol, call).is_err(),
-    };
+    let failed =
+        match world.loss_response().agreed(|| world.barriers().all_members(call), (u64::MAX, 0)) {
+            Some(decision) => decision.has_news(),
+            None => world.barriers().barrier_of(Barrier::Protocol, call).is_err(),
+        };
     if failed {
         return FAILURE;
     }
@@ -131,7 +132,7 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
 /// Makes a checkpoint in shrink mode, for degraded reads: the survivors protect each other. A loss
 /// that a PE has not acknowledged makes it fail on all.
 fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
-    let begun = world.agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
+    let begun = world.barriers().agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
     let groups = if begun.has_news() { None } else { groups_without(world, begun.lost) };
     let Some(groups) = groups else { return fails_by_loss(world) };
     let protection = match groups {
@@ -139,8 +140,8 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
         Err(error) => return refuse(world, format!("checkpoint refused: {error}")),
     };
     let site = site::here();
-    world.show_call(&site, number);
-    world.choose(&site);
+    world.call_sites().show_call(&site, number);
+    world.call_sites().choose(&site);
     let (end, refusal) = protocol_memory::run_among(world, &protection, begun.lost);
     if let (Among::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
@@ -148,7 +149,7 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     if matches!(end, Among::Saved | Among::SavedWithLoss) {
         world.store.protect(protection);
         world.store.set_agreed(number);
-        world.begin_interval();
+        world.completion().begin_interval();
         world.memory.note_saved();
     }
     if end != Among::Saved {
@@ -183,12 +184,12 @@ fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, Pr
     }
     let living: Vec<Pe> = Pe::all(world.n_pes()).filter(|&pe| !world.fewer.is_lost(pe)).collect();
     let knows_no_other = world.n_pes() - living.len() == lost as usize;
-    let agreed = world.agree_all(Call::Checkpoint.name(), (knows_no_other.into(), 0));
+    let agreed = world.barriers().agree_all(Call::Checkpoint.name(), (knows_no_other.into(), 0));
     if agreed.value != 1 || agreed.lost != lost {
         return None;
     }
     forget_changes(world);
-    world.protection_of(&living).map(|made| made.map(Arc::new))
+    world.survivors().protection_of(&living).map(|made| made.map(Arc::new))
 }
 
 /// Passes bytes of a PE's segment as of its last checkpoint, even of a lost PE, to `give` in
@@ -200,7 +201,7 @@ pub fn get_checkpoint(
     give: impl FnMut(&[u8]),
 ) -> (CheckpointNumber, bool) {
     let world = world();
-    world.adopt();
+    world.survivors().adopt();
     let _turn = world.store.lock.lock();
     let number = world.store.agreed();
     let protection = world.store.protection().filter(|_| number != CheckpointNumber::START);
@@ -215,26 +216,26 @@ fn save_all_of(
     number: CheckpointNumber,
     site: &CallSite,
 ) -> i32 {
-    world.agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
-    world.log_place(site.place);
+    world.log_meetings().agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
+    world.call_log().log_place(site.place);
     let result = save(world, protection, number);
     match result {
         SUCCESS if world.store.agreed() == number => {}
-        SUCCESS => world.unlogged("a checkpoint that was refused"),
-        _ if world.is_any_pe_away() => world.lost_in_checkpoint(),
-        _ => world.unlogged("a checkpoint that was refused"),
+        SUCCESS => world.call_log().unlogged("a checkpoint that was refused"),
+        _ if world.is_any_pe_away() => world.log_meetings().lost_in_checkpoint(),
+        _ => world.call_log().unlogged("a checkpoint that was refused"),
     }
     result
 }
 
 fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
-    let mut groups = world.choose_groups(last, number);
+    let mut groups = world.grouping().choose_groups(last, number);
     if groups.places != last.places {
         forget_changes(world); // parity of other groups is no base for a delta
     }
     let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
-    if end == At::Refused && world.include_everything() {
+    if end == At::Refused && world.call_sites().include_everything() {
         (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if end == At::Refused && groups.places != last.places {
@@ -250,10 +251,10 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
         At::Saved => {
             if groups.places != last.places {
                 world.store.protect(groups);
-                world.report_groups(number);
+                world.grouping().report_groups(number);
             }
             world.store.set_agreed(number);
-            world.begin_interval();
+            world.completion().begin_interval();
             world.memory.note_saved();
             world.sites.forget_diverged();
             world.timing.saved(began);
@@ -262,7 +263,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
         }
         At::Passed => SUCCESS,
         _ => {
-            world.note_cut();
+            world.loss_response().note_cut();
             world.sites.note_report();
             FAILURE
         }
@@ -276,7 +277,7 @@ fn keep_groups(
     number: CheckpointNumber,
     refusal: Option<Refusal>,
 ) {
-    world.keep_groups(last, number);
+    world.grouping().keep_groups(last, number);
     if let Some(refusal) = refusal.filter(|_| world.is_reporter()) {
         complain(&format!("parity groups stay as they are: {refusal}"));
     }
@@ -310,7 +311,7 @@ fn names_of_lost(world: &World) -> String {
 pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
-    world.is_asked();
+    world.loss_response().is_asked();
     let lost = world.members.lost().into_iter();
     let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
@@ -323,14 +324,14 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
 /// without one: a program that only knows the thesis' loop would retry it endlessly.
 pub fn restart_pes() {
     let world = world();
-    world.end_prelude();
+    world.first_calls().end_prelude();
     let _turn = world.store.lock.lock();
-    if world.acknowledges() {
+    if world.loss_response().acknowledges() {
         lock(&world.store.refused).restart();
         return;
     }
-    if world.interrupted() {
-        world.show_restart(&site::here());
+    if world.loss_response().interrupted() {
+        world.call_sites().show_restart(&site::here());
         world.comm.forget_all();
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost: {}", names_of_lost(world));
@@ -356,7 +357,7 @@ pub fn restart_pes() {
 pub fn may_use(pe: Pe) -> bool {
     fence(Ordering::Acquire); // the bytes are read before the view
     let world = world();
-    !world.lost_for_good(pe) && !world.is_undone()
+    !world.loss_response().lost_for_good(pe) && !world.loss_response().is_undone()
 }
 
 /// Returns for each PE if it is lost and was not replaced.
@@ -370,7 +371,7 @@ pub fn failed(pes: impl Iterator<Item = Pe>) -> Vec<bool> {
 /// was not acknowledged, once and by this thread, in its next call that concerns other PEs. It may
 /// make local calls only.
 pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
-    world().on_loss(Box::new(move |pe, with_node| {
+    world().survivors().on_loss(Box::new(move |pe, with_node| {
         handler(pe, if with_node { NODE_FAILED } else { PE_FAILED });
     }));
 }
@@ -379,7 +380,7 @@ pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
 /// as input. With local rollback (`SHMEM_FT_ROLLBACK=local`) a PE that rolls back gets the recorded
 /// bytes. Otherwise it does nothing.
 pub fn event(bytes: &mut [u8]) {
-    world().draws("shmemx_ft_event", bytes);
+    world().call_log().draws("shmemx_ft_event", bytes);
 }
 
 /// Returns true if [`event`] records anything.
@@ -395,7 +396,7 @@ pub fn algo_init() -> bool {
 
 /// Returns true between a death and the restart.
 pub fn faulted() -> bool {
-    world().interrupted()
+    world().loss_response().interrupted()
 }
 
 /// Returns the number of the last agreed checkpoint, 0 before the first.

@@ -41,15 +41,15 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
     let (world, members) = (pgas::world(), group.members());
     order::complete();
     loop {
-        let began = world.agree(&members, (u64::MAX, 0));
-        let view = world.adopt();
-        let living = world.living(&members, view);
+        let began = world.survivors().agree(&members, (u64::MAX, 0));
+        let view = world.survivors().adopt();
+        let living = world.survivors().living(&members, view);
         let living: Vec<usize> = (0..group.size).filter(|&index| living[index]).collect();
         let of_view = view.0 == began.view;
         let got = of_view.then(|| read(&living));
         // Data read from a PE that was lost meanwhile may be zeroes.
-        let basis = if of_view && world.adopt() == view { view.0 } else { 0 };
-        let decision = world.agree(&members, (u64::MAX, basis));
+        let basis = if of_view && world.survivors().adopt() == view { view.0 } else { 0 };
+        let decision = world.survivors().agree(&members, (u64::MAX, basis));
         if let Some(got) = got.filter(|_| decision.even) {
             group.restore_words();
             return (got, group.whole(&decision));

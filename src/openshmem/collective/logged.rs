@@ -31,7 +31,7 @@ pub type Outcome = Option<Result<(), Fault>>;
 pub fn applies(group: &Group) -> bool {
     let world = pgas::world();
     if !group.is_world() {
-        world.unlogged(group.call);
+        world.call_log().unlogged(group.call);
     }
     group.is_world() && world.logs()
 }
@@ -44,15 +44,15 @@ fn meet(
     mut make: impl FnMut(&World, &[(usize, usize)]),
 ) -> Outcome {
     let world = pgas::world();
-    match world.meet_logged(Call { name: call, with }, what) {
+    match world.log_meetings().meet_logged(Call { name: call, with }, what) {
         MeetingOutcome::Cut => Some(Err(Fault)),
         MeetingOutcome::Plain => {
-            world.is_met();
+            world.log_meetings().is_met();
             None
         }
         MeetingOutcome::Together(parts) => {
-            let is_made = world.work_out(parts, |parts| make(world, parts));
-            world.is_met();
+            let is_made = world.log_meetings().work_out(parts, |parts| make(world, parts));
+            world.log_meetings().is_met();
             Some(if is_made { Ok(()) } else { Err(Fault) })
         }
     }

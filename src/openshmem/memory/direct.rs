@@ -5,8 +5,8 @@
 //! concurrently. Words are therefore accessed as atomics. Longer ranges are copied as the caller's
 //! own code would copy them, and the specification makes it the caller's duty not to race on them.
 //!
-//! Between a death and the restart (`World::faulted`) writes are dropped and reads return zeroes;
-//! in shrink mode those at lost PEs.
+//! Between a death and the restart (`Membership::faulted`) writes are dropped and reads return
+//! zeroes; in shrink mode those at lost PEs.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub fn execute(operation: Operation) -> u64 {
 /// Copies blocks of the caller's buffer to a place of their extent.
 #[inline]
 pub fn put_to(place: SegmentRange, source: In<u8>, by: Strides) {
-    if place.world.drops_at(place.pe) {
+    if place.world.loss_response().drops_at(place.pe) {
         return;
     }
     for block in 0..by.blocks {
@@ -66,7 +66,7 @@ pub fn put_to(place: SegmentRange, source: In<u8>, by: Strides) {
 /// Copies blocks of a place of their extent to the caller's buffer.
 #[inline]
 pub fn get_from(place: SegmentRange, dest: Out<u8>, by: Strides) {
-    let is_void = place.world.cut_short_at(place.pe);
+    let is_void = place.world.loss_response().cut_short_at(place.pe);
     if place.is_remote() && !is_void {
         return get_remote(place, dest, by);
     }
@@ -82,7 +82,8 @@ pub fn get_from(place: SegmentRange, dest: Out<u8>, by: Strides) {
         }
     }
     if !is_void {
-        place.world.cut_short_at(place.pe); // the bytes may be leftovers of a lost node
+        // The bytes may be leftovers of a lost node.
+        place.world.loss_response().cut_short_at(place.pe);
     }
 }
 
@@ -91,7 +92,9 @@ fn get_remote(place: SegmentRange, dest: Out<u8>, by: Strides) {
     if place.later && by.blocks == 1 {
         let (id, pe, offset) = (place.stream, place.pe, place.offset);
         // SAFETY: the caller guarantees one writable block at `dest`, unused before the next quiet.
-        return unsafe { place.world.later_get(id, pe, offset, dest.0, by.block_bytes) };
+        return unsafe {
+            place.world.transfers().later_get(id, pe, offset, dest.0, by.block_bytes)
+        };
     }
     for first in (0..by.blocks).step_by(READS) {
         let read = |block: usize| {
@@ -102,7 +105,7 @@ fn get_remote(place: SegmentRange, dest: Out<u8>, by: Strides) {
             Read { pe: place.pe, offset: place.offset + block * by.source_bytes, into }
         };
         let mut reads: Vec<Read> = (first..by.blocks.min(first + READS)).map(read).collect();
-        place.world.pull(&mut reads);
+        place.world.transfers().pull(&mut reads);
     }
 }
 

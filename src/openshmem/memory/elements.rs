@@ -105,7 +105,7 @@ fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn
         // `dest`.
         && unsafe { copy_word(from, dest.0, BYTES) }
     {
-        world.cut_short_at(pe); // the bytes may be leftovers of a lost node
+        world.loss_response().cut_short_at(pe); // the bytes may be leftovers of a lost node
         return;
     }
     get_any(call, dest, source, 1, BYTES, pe)

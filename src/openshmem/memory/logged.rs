@@ -22,7 +22,7 @@ use super::word::Word;
 /// Records that a call was not logged.
 #[inline]
 pub fn unlogged(routine: &'static str) {
-    pgas::try_world().into_iter().for_each(|world| world.unlogged(routine));
+    pgas::try_world().into_iter().for_each(|world| world.call_log().unlogged(routine));
 }
 
 fn place_of(range: &SegmentRange, block: (usize, usize)) -> RemotePlace {
@@ -68,7 +68,7 @@ fn put(call: &'static str, range: SegmentRange, source: In<u8>, by: Strides) {
         }
     };
     let place = place_of(&range, (by.block_bytes, by.dest_bytes));
-    range.world.put_logged(Call { name: call, with: 0 }, place, &bytes, carry_out);
+    range.world.call_log().put_logged(Call { name: call, with: 0 }, place, &bytes, carry_out);
 }
 
 /// Returns the blocks of a caller's buffer, one after another.
@@ -106,7 +106,7 @@ fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
     };
     let place = place_of(&range, (by.block_bytes, by.source_bytes));
     let call = Call { name: call, with: by.bytes() as u64 };
-    let instead = range.world.get_logged(call, place, read);
+    let instead = range.world.call_log().get_logged(call, place, read);
     instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }
 
@@ -125,7 +125,7 @@ fn fill_blocks(dest: Out<u8>, by: Strides, packed: &[u8]) {
 fn load(call: &'static str, word: &Word, load: impl Fn() -> u64) -> u64 {
     let place = word.place();
     let call = Call { name: call, with: 0 };
-    place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load)
+    place.world.call_log().fetch_logged(call, place_of(&place, (word.bytes(), 0)), load)
 }
 
 #[inline]
@@ -139,13 +139,13 @@ fn update(call: &'static str, word: &Word, change: Change, fetches: bool) -> u64
     let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
     let on = WordAt { offset: place.offset, bytes: word.bytes() };
     let carry_out = || word.now().apply(how, operand);
-    place.world.atomic_logged(call, (place.pe, on), carry_out)
+    place.world.call_log().atomic_logged(call, (place.pe, on), carry_out)
 }
 
 /// Returns true if a test of local words, which may be repeated, succeeds.
 pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool {
     let look = || [u8::from(look())];
-    pgas::world().answer_logged(Call { name: call, with }, look) == [1]
+    pgas::world().call_log().answer_logged(Call { name: call, with }, look) == [1]
 }
 
 /// Returns true if an attempt must be made: without a log always, otherwise if `look` finds it
@@ -168,14 +168,14 @@ pub fn indices<R>(
     }
     let look =
         || -> Vec<u8> { show(find()).iter().flat_map(|index| index.to_ne_bytes()).collect() };
-    let bytes = world.answer_logged(Call { name: call, with: with() }, look);
+    let bytes = world.call_log().answer_logged(Call { name: call, with: with() }, look);
     let words = bytes.chunks_exact(size_of::<usize>());
     read(words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect())
 }
 
 /// Stores to a local word that other PEs change too, but not concurrently.
 pub fn assign(word: &Word, value: u64) {
-    word.world().assigns(word.place().offset, word.bytes());
+    word.world().call_log().assigns(word.place().offset, word.bytes());
     word.store(value);
 }
 
@@ -189,7 +189,7 @@ pub fn wait(
 ) -> u64 {
     let place = word.place();
     let call = Call { name: call, with };
-    place.world.wait_logged(call, (place.offset, word.bytes()), holds, until)
+    place.world.call_log().wait_logged(call, (place.offset, word.bytes()), holds, until)
 }
 
 /// Reads elements of a PE's contribution to a meeting, from byte `at` of its segment.

@@ -119,11 +119,13 @@ impl SegmentRange {
     pub(super) unsafe fn put_remote(&self, offset: usize, from: *const u8, bytes: usize) {
         if self.later {
             // SAFETY: this function has the same contract.
-            return unsafe { self.world.later_put(self.stream, self.pe, offset, from, bytes) };
+            return unsafe {
+                self.world.transfers().later_put(self.stream, self.pe, offset, from, bytes)
+            };
         }
         // SAFETY: the caller's promise.
         let from = unsafe { std::slice::from_raw_parts(from, bytes) };
-        self.world.remote_put(self.stream, self.pe, offset, from);
+        self.world.transfers().remote_put(self.stream, self.pe, offset, from);
     }
 
     /// Returns an update request for the word of `bytes` bytes at this place.
@@ -134,7 +136,7 @@ impl SegmentRange {
 
     /// Begins an update on a remote PE without waiting for it.
     pub(super) fn post_remote(&self, bytes: usize, how: Update, operand: u64) {
-        self.world.remote_post(self.stream, self.ask(bytes, how, operand));
+        self.world.transfers().remote_post(self.stream, self.ask(bytes, how, operand));
     }
 
     /// Begins an update on a remote PE; its previous value is written to `before`, which the caller
@@ -143,12 +145,12 @@ impl SegmentRange {
         let ask = self.ask(bytes, how, operand);
         // SAFETY: the caller guarantees space for the word until then; a null pointer is not
         // written.
-        unsafe { self.world.later_update(self.stream, ask, before.0) };
+        unsafe { self.world.transfers().later_update(self.stream, ask, before.0) };
     }
 
     /// Orders the stream's earlier puts to this remote PE before later operations.
     pub(super) fn fence_remote(&self) {
-        self.world.fence_at(self.stream, self.pe);
+        self.world.transfers().fence_at(self.stream, self.pe);
     }
 
     /// Returns this range at its PE's current location: the loss of a node moves it.

@@ -58,7 +58,7 @@ pub fn read(call: &'static str, with: u64, (dest, by): (Out<u8>, Strides), read:
             unsafe { copy(from.as_ptr(), at(block), from.len()) };
         }
     };
-    pgas::world().result_of(Call { name: call, with }, read, show, give);
+    pgas::world().first_calls().result_of(Call { name: call, with }, read, show, give);
 }
 
 /// Returns a number found by `act`, or the recorded one.
@@ -68,7 +68,7 @@ pub fn value(call: &'static str, with: u64, act: impl FnOnce() -> u64) -> u64 {
     }
     let show = |value: &u64| value.to_le_bytes().to_vec();
     let give = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_le_bytes);
-    pgas::world().result_of(Call { name: call, with }, act, show, give)
+    pgas::world().first_calls().result_of(Call { name: call, with }, act, show, give)
 }
 
 /// Returns true if `act` does, or did when it was recorded.
@@ -94,7 +94,7 @@ pub fn looks(
         words.iter().zip(&mut all).for_each(|(word, value)| word.put_own(value));
         all.collect()
     };
-    pgas::world().result_of(Call { name: call, with }, act, show, give)
+    pgas::world().first_calls().result_of(Call { name: call, with }, act, show, give)
 }
 
 /// Fills the local destination of a collective by `act`, which returns the bytes filled, or from
@@ -118,5 +118,5 @@ pub fn made<E>(
         fill(call, dest, &bytes);
         Ok(bytes.len())
     };
-    pgas::world().result_of(Call { name: call, with }, act, show, give)
+    pgas::world().first_calls().result_of(Call { name: call, with }, act, show, give)
 }

@@ -91,7 +91,7 @@ pub fn fetch_from_places<T: Copy + Zero>(
     let mut reads = Vec::new();
     for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
         let at = part.as_mut_ptr().cast();
-        if !place.is_remote() || place.world.cut_short_at(place.pe) {
+        if !place.is_remote() || place.world.loss_response().cut_short_at(place.pe) {
             get_from(place, Out(at), Strides::one(bytes));
             continue;
         }
@@ -101,7 +101,7 @@ pub fn fetch_from_places<T: Copy + Zero>(
         reads.push(Read { pe: place.pe, offset: place.offset, into });
     }
     if !reads.is_empty() {
-        pgas::world().pull(&mut reads);
+        pgas::world().transfers().pull(&mut reads);
     }
 }
 

@@ -39,7 +39,7 @@ pub fn put(
     }
     for target in [first, shadow] {
         rma::put(call, dest, source, bytes, target);
-        world.quiet_of(target.stream);
+        world.transfers().quiet_of(target.stream);
     }
     pes.into_iter().all(ft::may_use)
 }
@@ -48,7 +48,7 @@ pub fn put(
 /// of a loss that this PE has not adopted: it learns of losses through the same view.
 #[cold]
 fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
-    if [first, shadow].into_iter().any(|pe| world.lost_for_good(pe)) {
+    if [first, shadow].into_iter().any(|pe| world.loss_response().lost_for_good(pe)) {
         return;
     }
     if world.comm.has_several_nodes() {

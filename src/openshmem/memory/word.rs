@@ -3,7 +3,7 @@
 //! Invariant: a [`Word`] is a `SegmentRange` of 2, 4 or 8 bytes on its natural boundary, and every
 //! access to it is atomic.
 //!
-//! Between a death and the restart (`World::faulted`) changes are dropped and return zero.
+//! Between a death and the restart (`Membership::faulted`) changes are dropped and return zero.
 
 use raidshmem_core::update::{Change, Update};
 use raidshmem_runtime::pgas::stream::Target;
@@ -111,7 +111,7 @@ impl Word {
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.drops_at(pe) {
+        if world.loss_response().drops_at(pe) {
             return;
         }
         if self.place.is_remote() {
@@ -137,12 +137,13 @@ impl Word {
     #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.drops_at(pe) {
+        if world.loss_response().drops_at(pe) {
             return 0;
         }
         let before = self.apply(how, value);
         world.segments.ring(pe);
-        world.cut_short_at(pe); // the previous value may be a leftover of a lost node
+        // The previous value may be a leftover of a lost node.
+        world.loss_response().cut_short_at(pe);
         before
     }
 
@@ -150,8 +151,8 @@ impl Word {
     #[inline]
     pub fn fetch(self) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
-        let value = if world.cut_short_at(pe) { 0 } else { self.load() };
-        world.cut_short_at(pe); // as above
+        let value = if world.loss_response().cut_short_at(pe) { 0 } else { self.load() };
+        world.loss_response().cut_short_at(pe); // as above
         value
     }
 
@@ -182,7 +183,11 @@ impl Word {
     #[inline(always)]
     pub(super) fn apply(self, how: Update, value: u64) -> u64 {
         if self.place.is_remote() {
-            return self.place.world.remote_update(self.place.ask(self.bytes, how, value));
+            return self
+                .place
+                .world
+                .transfers()
+                .remote_update(self.place.ask(self.bytes, how, value));
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.

@@ -42,7 +42,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let grows =
         needed.snapshots.saturating_sub(used.snapshots) + needed.slots.saturating_sub(used.slots);
     // Memory is checked only when the store grows, so the growth of the log is included then.
-    let grows = if grows == 0 { 0 } else { grows as u64 + world.log_growth() };
+    let grows = if grows == 0 { 0 } else { grows as u64 + world.log_writer().log_growth() };
     // Both queries are slow.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
@@ -51,7 +51,8 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let intent = Intent {
         digest,
         len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
-        hold: (needed.all() + readonly::kept(world, protection)) as u64 + world.log_most(),
+        hold: (needed.all() + readonly::kept(world, protection)) as u64
+            + world.log_writer().log_most(),
         need: grows + absent,
         available: available.unwrap_or(u64::MAX),
     };
@@ -81,7 +82,7 @@ pub fn saved(
             found,
         });
     }
-    world.saved_with_log(number);
+    world.call_log().saved_with_log(number);
     world.members.point(Point::After, number);
 }
 
@@ -99,7 +100,7 @@ pub fn agree(
         snapshot: layout.region_len,
         limit: world.settings().memory_limit,
     };
-    let machines = world.machines_of(view).into_iter().zip(&view.pes);
+    let machines = world.topology().machines_of(view).into_iter().zip(&view.pes);
     let living = machines.map(|(machine, member)| match member.state {
         State::Alive => machine,
         _ => NOWHERE,

@@ -35,8 +35,9 @@ const MOST: usize = 4;
 /// Returns true if every PE of this machine may have a store for `len` bytes, and the stores
 /// together with as much heap take at most half of the free memory of the machine.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
-    let hold = footprint(world.segments, protection, len).all() as u64 + world.log_most();
-    let pes = world.pes_of_machine() as u64;
+    let hold =
+        footprint(world.segments, protection, len).all() as u64 + world.log_writer().log_most();
+    let pes = world.topology().pes_of_machine() as u64;
     let available = raidshmem_sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
     let all = (hold + len as u64).saturating_mul(pes);

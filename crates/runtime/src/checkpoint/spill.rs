@@ -15,6 +15,14 @@ use crate::pgas::World;
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {
     let (segments, pool) = (world.segments, &world.store.pool);
     let (own, part, pe, job) = (segments.own(), segments.part(), segments.me(), world.job());
-    SpillCopier { own, part, pe, job, protection, pool, sharing: world.pes_of_machine() }
-        .keep(number);
+    SpillCopier {
+        own,
+        part,
+        pe,
+        job,
+        protection,
+        pool,
+        sharing: world.topology().pes_of_machine(),
+    }
+    .keep(number);
 }

@@ -178,7 +178,7 @@ pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     let (offset, len) = (world.segments.layout().changes, bytes.len());
     match world.segments.if_mapped(pe) {
         Some(segment) => bytes.copy_from_slice(segment.bytes(offset, len)),
-        None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
+        None => world.transfers().pull(&mut [Read { pe, offset, into: &mut bytes }]),
     }
     TileSet::from_bytes(&bytes)
 }
@@ -388,7 +388,7 @@ pub fn pull<'a>(
 fn read_all(world: &World, mut reads: Vec<Read>) {
     reads.sort_by_key(|read| turn(world.me(), read.pe, world.n_pes()));
     if !reads.is_empty() {
-        world.pull(&mut reads);
+        world.transfers().pull(&mut reads);
     }
 }
 

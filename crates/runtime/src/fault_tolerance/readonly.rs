@@ -43,7 +43,7 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     if declared.iter().any(meets) {
         return Err(format!("addr {addr:#x}, len {len}: a part of it is read-only already"));
     }
-    if world.is_apart() {
+    if world.loss_response().is_apart() {
         return Ok(true);
     }
     let records = &world.segments.own().header().readonly;
@@ -59,21 +59,21 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         Err(why) => return Ok(stays(world, call, &why)),
     };
     let _turn = world.store.lock.lock();
-    world.quiet_all();
+    world.transfers().quiet_all();
     let guarded = declared.iter().chain([&range]).map(|range| range.range());
     world.segments.guard(guarded.collect());
     let number = world.store.agreed().next();
     let say = |state| records.set(world.job(), HeldRange { number, range, state });
     say(RangeState::Declared);
     world.members.point(Point::ReadOnly, number);
-    if world.barrier(call).is_err() {
+    if world.barriers().barrier(call).is_err() {
         return Ok(true);
     }
     compare(world, &protection, range, (addr, len))?;
     encode(world, &protection, range, number);
     say(RangeState::Kept);
     world.members.point(Point::ReadOnlyEncoded, number);
-    if world.barrier(call).is_err() {
+    if world.barriers().barrier(call).is_err() {
         return Ok(true);
     }
     world.memory.set_readonly(range, true);
@@ -101,7 +101,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         world.segments.shadow(range.range());
         Ok(true)
     };
-    if world.is_apart() {
+    if world.loss_response().is_apart() {
         return cut_short();
     }
     let _turn = world.store.lock.lock();
@@ -113,16 +113,16 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     // A range that is in no checkpoint needs no copy.
     let is_saved = held.number <= world.store.agreed();
     let fits = !is_saved || has_memory(world, range);
-    world.quiet_all();
+    world.transfers().quiet_all();
     say(if fits { RangeState::Ending } else { RangeState::Short });
     let point = |point| world.members.point(point, world.store.agreed().next());
     point(Point::Writable);
-    if world.barrier(call).is_err() {
+    if world.barriers().barrier(call).is_err() {
         return cut_short();
     }
     compare(world, &protection, range, (addr, len))?;
     if Pe::all(world.n_pes()).any(|pe| is_short(world, pe, range)) {
-        if world.barrier(call).is_ok() {
+        if world.barriers().barrier(call).is_ok() {
             say(RangeState::Kept);
         }
         return Ok(stays(world, call, "a PE has no memory for a copy of it"));
@@ -132,7 +132,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         say(RangeState::Copied);
     }
     point(Point::WritableCopied);
-    if world.barrier(call).is_err() {
+    if world.barriers().barrier(call).is_err() {
         return cut_short();
     }
     world.memory.set_readonly(range, false);
@@ -204,6 +204,6 @@ fn is_short(world: &World, pe: Pe, range: ReadOnly) -> bool {
 
 /// Returns true if the machine has memory for a copy of the range for each of its PEs.
 fn has_memory(world: &World, range: ReadOnly) -> bool {
-    let need = range.len() as u64 * world.pes_of_machine() as u64;
+    let need = range.len() as u64 * world.topology().pes_of_machine() as u64;
     available().is_none_or(|available| available > need)
 }

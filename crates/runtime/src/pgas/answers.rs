@@ -15,21 +15,20 @@ use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::origin::read_there;
 use raidshmem_core::replay::port::LogMode;
 
-use super::World;
 use super::caller::{Caller, Cut};
-use super::local::{Call, RemotePlace};
+use super::local::{Call, CallLog, RemotePlace};
 
 /// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
 
 impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
 
-impl World {
+impl<'a> CallLog<'a> {
     /// Returns the result of `look`, which reads this PE's own words, or in a replay the logged
     /// one.
-    pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
+    pub fn answer_logged<B: AnswerBytes>(self, call: Call, look: impl FnOnce() -> B) -> B {
         let mut look = Some(look);
-        let record = World::record(Kind::Answer, &call, self.nowhere(), 0);
+        let record = call.record(Kind::Answer, self.nowhere(), 0);
         let found = self
             .answered(&call, record, |_| Ok(look.take().map_or_else(B::default, |look| look())));
         found.unwrap_or_else(|Cut| look.map_or_else(B::default, |look| look()))
@@ -37,45 +36,45 @@ impl World {
 
     /// Returns the value of a word of a PE, by `load`.
     pub fn fetch_logged(
-        &self,
+        self,
         call: Call,
         place: RemotePlace,
         mut load: impl FnMut() -> u64,
     ) -> u64 {
-        let record = World::record(Kind::Answer, &call, place, 0);
+        let record = call.record(Kind::Answer, place, 0);
         let look =
             |caller: &mut Caller| Ok(read_there(caller, place.pe, |_| Ok(load()))?.to_ne_bytes());
         self.answered(&call, record, look).map_or(0, u64::from_ne_bytes)
     }
 
     #[inline]
-    fn answered<'a, B: AnswerBytes>(
-        &'a self,
+    fn answered<B: AnswerBytes>(
+        self,
         call: &Call,
         record: LogRecord,
         look: impl FnOnce(&mut Caller<'a>) -> Result<B, Cut>,
     ) -> Result<B, Cut> {
-        let mut caller = self.caller(call.name);
+        let mut caller = Caller::new(self.world, call.name);
         let found = call::answer(&mut caller, record, look)?;
         let before = |from| B::try_from(call::own_bytes(&caller, from)).unwrap_or_default();
         Ok(found.unwrap_or_else(before))
     }
 
     /// Logs `bytes`, which the program has drawn by itself; a replay restores those drawn before.
-    pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
-        if self.local.way() == LogMode::Plain {
+    pub fn draws(self, call: &'static str, bytes: &mut [u8]) {
+        if self.world.local.way() == LogMode::Plain {
             return;
         }
         let with = Call { name: call, with: bytes.len() as u64 };
-        let record = World::record(Kind::Event, &with, self.nowhere(), bytes.len());
-        let mut caller = self.caller(call);
+        let record = with.record(Kind::Event, self.nowhere(), bytes.len());
+        let mut caller = Caller::new(self.world, call);
         if let Ok(Some(from)) = call::draw(&mut caller, record, bytes) {
             bytes.copy_from_slice(call::own_bytes(&caller, from));
         }
     }
 
     /// Returns the place of a call that accesses no word.
-    fn nowhere(&self) -> RemotePlace {
-        RemotePlace { pe: self.me(), at: 0, block: (0, 0) }
+    fn nowhere(self) -> RemotePlace {
+        RemotePlace { pe: self.world.me(), at: 0, block: (0, 0) }
     }
 }

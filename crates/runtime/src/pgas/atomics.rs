@@ -22,8 +22,8 @@ use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 
-use super::World;
-use super::local::{Call, RemotePlace};
+use super::caller::Caller;
+use super::local::{Call, CallLog, RemotePlace};
 
 /// An atomic operation as a call requests it.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl AtomicCall {
     fn record(&self, pe: Pe, word: WordAt) -> LogRecord {
         let block = LogRecord::block_of_change(word, self.change);
         let place = RemotePlace { pe, at: word.offset, block };
-        World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, self.payload())
+        Call { name: self.name, with: 0 }.record(Kind::Atomic, place, self.payload())
     }
 
     /// Returns the bytes of its payload: the value found, its time and the value to compare with,
@@ -66,23 +66,24 @@ impl AtomicCall {
     }
 }
 
-impl World {
+impl CallLog<'_> {
     /// Changes a word of `bytes` bytes of a PE atomically, by `carry_out`. Returns the old value,
     /// or zero if all PEs roll back.
     pub fn atomic_logged(
-        &self,
+        self,
         call: AtomicCall,
         (pe, word): (Pe, WordAt),
         carry_out: impl Fn() -> u64,
     ) -> u64 {
         let (record, with) = (call.record(pe, word), (call.compares_with(), call.fetches));
-        call::change(&mut self.caller(call.name), record, with, |_| Ok(carry_out())).unwrap_or(0)
+        call::change(&mut Caller::new(self.world, call.name), record, with, |_| Ok(carry_out()))
+            .unwrap_or(0)
     }
 
     /// Notes an assignment to own bytes that other PEs change atomically.
-    pub fn assigns(&self, at: usize, bytes: usize) {
-        if self.local.way() == LogMode::Replayed {
-            lock(&self.local.replay).replay.merge.assigns(&(at..at + bytes));
+    pub fn assigns(self, at: usize, bytes: usize) {
+        if self.world.local.way() == LogMode::Replayed {
+            lock(&self.world.local.replay).replay.merge.assigns(&(at..at + bytes));
         }
     }
 }

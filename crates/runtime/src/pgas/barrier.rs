@@ -33,64 +33,80 @@ use super::fewer::{Members, WORLD};
 use super::world::nodes::Nodes;
 use super::{Fault, World};
 
+/// The barriers over all PEs.
+#[derive(Clone, Copy)]
+pub struct Barriers<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the barriers over all PEs.
+    #[inline]
+    pub fn barriers(&self) -> Barriers<'_> {
+        Barriers { world: self }
+    }
+
     /// Describes a wait for every PE to reach `call`.
     pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
         Waiting::all(call, self.n_pes())
     }
+}
 
+impl Barriers<'_> {
     /// Waits for all PEs to reach `call`, a barrier of the program.
-    pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
+    pub fn barrier(self, call: &'static str) -> Result<(), Fault> {
         self.barrier_of(Barrier::Program, call)
     }
 
     /// Waits for all PEs to reach `call`.
-    pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
-        if let Some(decision) = self.agreed(|| self.all_members(call), (u64::MAX, 0)) {
+    pub(crate) fn barrier_of(self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
+        if let Some(decision) =
+            self.world.loss_response().agreed(|| self.all_members(call), (u64::MAX, 0))
+        {
             return if decision.lost == 0 { Ok(()) } else { Err(Fault) };
         }
-        if self.members.faulted() {
-            return self.pass_locally();
+        if self.world.members.faulted() {
+            return self.world.completion().pass_locally();
         }
-        let epoch = self.comm.next_epoch(whose);
+        let epoch = self.world.comm.next_epoch(whose);
         if whose == Barrier::Program {
-            self.enters_barrier();
+            self.world.call_sites().enters_barrier();
         }
-        self.came(self.meet_all(whose, call, epoch).is_ok())
+        self.world.blocking().came(self.meet_all(whose, call, epoch).is_ok())
     }
 
     /// Agrees with all living PEs, in `call`, on one decision.
-    pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> AgreedBits {
-        self.agree(&self.all_members(call), with)
+    pub(crate) fn agree_all(self, call: &'static str, with: (u64, u64)) -> AgreedBits {
+        self.world.survivors().agree(&self.all_members(call), with)
     }
 
     /// Returns all PEs as the members of an agreement.
-    pub(crate) fn all_members(&self, call: &'static str) -> Members {
+    pub(crate) fn all_members(self, call: &'static str) -> Members {
         Members {
-            waiting: self.waiting_for_all(call),
+            waiting: self.world.waiting_for_all(call),
             team: WORLD,
             gate: 0,
-            offset: self.segments.layout().team(0),
-            pes: Pe::all(self.n_pes()).collect(),
-            index: self.me().at(),
+            offset: self.world.segments.layout().team(0),
+            pes: Pe::all(self.world.n_pes()).collect(),
+            index: self.world.me().at(),
         }
     }
 
     /// Resets the words of barriers and teams; part of every recovery. They are then as at the
     /// checkpoint, when no PE was in a collective.
-    pub(crate) fn reset_control(&self) {
-        let teams = self.segments.layout().teams..self.segments.layout().work;
-        self.segments.write_own(teams.start, &vec![0; teams.len()]);
-        let words = self.segments.own().words();
+    pub(crate) fn reset_control(self) {
+        let teams = self.world.segments.layout().teams..self.world.segments.layout().work;
+        self.world.segments.write_own(teams.start, &vec![0; teams.len()]);
+        let words = self.world.segments.own().words();
         let gates = words.gates.iter().flatten().flat_map(|gate| [&gate.arrived, &gate.released]);
         let rounds = words.node_rounds.iter().flat_map(|rounds| rounds.iter());
-        let all = gates.chain(rounds).chain(self.comm.epochs());
+        let all = gates.chain(rounds).chain(self.world.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
-        self.reset_meetings();
+        self.world.tree_meetings().reset_meetings();
     }
 
-    fn meet_all(&self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {
-        let nodes = self.comm.nodes();
+    fn meet_all(self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {
+        let nodes = self.world.comm.nodes();
         let mut led = Vec::new();
         for &at in &nodes.counters {
             let gate = self.gate(&nodes, whose, at)?;
@@ -101,7 +117,7 @@ impl World {
                 self.release(&nodes, at, gate, epoch);
             } else if at.is_top && nodes.leaders.len() == 1 || !leads {
                 if is_last {
-                    self.segments.wake(nodes.here[at.leader]);
+                    self.world.segments.wake(nodes.here[at.leader]);
                 }
                 self.until(call, &gate.released, epoch)?;
             } else {
@@ -120,44 +136,44 @@ impl World {
 
     /// Returns the counter; a fault if its PE has moved to another node, which comes with a new
     /// view.
-    fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
-        let leader = self.segments.if_mapped(nodes.here[at.leader]).ok_or(Fault)?;
+    fn gate(self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
+        let leader = self.world.segments.if_mapped(nodes.here[at.leader]).ok_or(Fault)?;
         Ok(&leader.words().gates[whose as usize][at.level])
     }
 
     /// Releases the PEs that wait at a counter.
-    fn release(&self, nodes: &Nodes, at: Counter, gate: &BarrierCounter, epoch: u64) {
+    fn release(self, nodes: &Nodes, at: Counter, gate: &BarrierCounter, epoch: u64) {
         gate.released.store(epoch, Ordering::Release); // pairs with the loads of `until`
         let others = at.indices().filter(|&index| index != nodes.place);
-        others.for_each(|index| self.segments.wake(nodes.here[index]));
+        others.for_each(|index| self.world.segments.wake(nodes.here[index]));
     }
 
     fn meet_leaders(
-        &self,
+        self,
         call: &'static str,
         nodes: &Nodes,
         whose: Barrier,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let words = &self.segments.own().words().node_rounds[whose as usize];
+        let words = &self.world.segments.own().words().node_rounds[whose as usize];
         let at = std::mem::offset_of!(Words, node_rounds) + whose as usize * size_of_val(words);
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            self.remote_store(partner, at + number * 8, epoch);
+            self.world.transfers().remote_store(partner, at + number * 8, epoch);
             self.until(call, &words[number], epoch)?;
         }
         Ok(())
     }
 
     /// Waits until `word` is at least `value`.
-    fn until(&self, call: &'static str, word: &AtomicU64, value: u64) -> Result<(), Fault> {
+    fn until(self, call: &'static str, word: &AtomicU64, value: u64) -> Result<(), Fault> {
         let mut done = false;
-        self.wait_raw(
-            || self.waiting_for_all(call),
+        self.world.wait_raw(
+            || self.world.waiting_for_all(call),
             || {
                 done = word.load(Ordering::SeqCst) >= value;
-                done || self.members.faulted()
+                done || self.world.members.faulted()
             },
         );
         if done { Ok(()) } else { Err(Fault) }

@@ -287,7 +287,7 @@ fn arrive(world: &World, original: bool) {
         world.refresh(&if original { first_view(world) } else { world.members.view() });
     }
     if original {
-        world.join_all(&first_view(world));
+        world.completion().join_all(&first_view(world));
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Caller<'a> {
 impl Logs for &World {
     #[inline]
     fn read(&self, pe: Pe, from: usize) -> Option<Located> {
-        self.log_of(pe).read(from)
+        self.call_log().log_of(pe).read(from)
     }
 
     #[inline]
@@ -55,19 +55,19 @@ impl Logs for &World {
     }
 
     fn state(&self, pe: Pe, from: usize) -> Carried {
-        self.log_of(pe).state(from)
+        self.call_log().log_of(pe).state(from)
     }
 
     fn found(&self, pe: Pe, from: usize) -> AtomicOutcome {
-        self.log_of(pe).found(from)
+        self.call_log().log_of(pe).found(from)
     }
 
     fn compared(&self, pe: Pe, from: usize) -> u64 {
-        self.log_of(pe).compared(from)
+        self.call_log().log_of(pe).compared(from)
     }
 
     fn repeats(&self, pe: Pe, from: usize) -> u64 {
-        self.log_of(pe).repeats(from)
+        self.call_log().log_of(pe).repeats(from)
     }
 }
 
@@ -85,20 +85,18 @@ impl SubstitutePort for &World {
     }
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        self.append(LogRecord::taken(pe, from, old), &[]);
+        self.log_writer().append(LogRecord::taken(pe, from, old), &[]);
     }
 }
 
-impl World {
+impl<'a> Caller<'a> {
     /// Returns the port of a call.
     #[inline(always)]
-    pub(super) fn caller(&self, call: &'static str) -> Caller<'_> {
-        let (log, view) = (self.own_log(), ViewNumber(0));
-        Caller { world: self, log, call, parts: Vec::new(), view }
+    pub(super) fn new(world: &'a World, call: &'static str) -> Caller<'a> {
+        let (log, view) = (world.call_log().own_log(), ViewNumber(0));
+        Caller { world, log, call, parts: Vec::new(), view }
     }
-}
 
-impl Caller<'_> {
     /// Waits until `is_so` holds; fails if all PEs roll back before that.
     fn wait(&self, is_so: impl Fn() -> bool) -> Result<(), Cut> {
         let mut cut = false;
@@ -142,8 +140,8 @@ impl<'a> CallPort for Caller<'a> {
 
     #[inline(always)]
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Cut> {
-        let write = |from| self.world.write(&self.log, from, payload);
-        Ok(self.world.append_to(&self.log, record, payload.len(), write))
+        let write = |from| self.world.log_writer().write(&self.log, from, payload);
+        Ok(self.world.log_writer().append_to(&self.log, record, payload.len(), write))
     }
 
     #[inline(always)]
@@ -153,7 +151,7 @@ impl<'a> CallPort for Caller<'a> {
         compares_with: Option<u64>,
     ) -> Result<Option<usize>, Cut> {
         let bytes = record.len as usize;
-        Ok(self.world.append_to(&self.log, record, bytes, |from| {
+        Ok(self.world.log_writer().append_to(&self.log, record, bytes, |from| {
             if let Some(value) = compares_with {
                 self.log.set_compared(from, value);
             }
@@ -195,11 +193,11 @@ impl<'a> CallPort for Caller<'a> {
 
     #[inline]
     fn tick(&mut self) -> Result<u64, Cut> {
-        Ok(self.world.tick())
+        Ok(self.world.log_writer().tick())
     }
 
     fn know(&mut self, time: u64) -> Result<(), Cut> {
-        self.world.know(time);
+        self.world.log_writer().know(time);
         Ok(())
     }
 
@@ -223,7 +221,7 @@ impl<'a> CallPort for Caller<'a> {
 
     #[inline(always)]
     fn reached(&mut self, to: Pe) -> Result<Option<Log<'a>>, Cut> {
-        Ok(self.world.reached(to))
+        Ok(self.world.call_log().reached(to))
     }
 
     #[inline(always)]
@@ -237,31 +235,31 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn has_no_record(&mut self) -> Cut {
-        self.world.roll_all_back(self.log.against());
+        self.world.call_log().roll_all_back(self.log.against());
         Cut
     }
 
     /// Waits for a view with the substitute, which follows the loss on all nodes.
     fn await_shown(&mut self, to: Pe) -> Result<(), Cut> {
-        if self.world.has_several_nodes() {
+        if self.world.topology().has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
         }
         self.adopt_view()
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Cut> {
-        Ok(self.world.stage_of(to))
+        Ok(self.world.call_log().stage_of(to))
     }
 
     fn await_drained(&mut self, to: Pe) -> Result<(), Cut> {
-        let is_past = || self.world.stage_of(to).is_some_and(Stage::is_past_replay);
-        self.wait(|| !is_past() || self.world.reached(to).is_some())
+        let is_past = || self.world.call_log().stage_of(to).is_some_and(Stage::is_past_replay);
+        self.wait(|| !is_past() || self.world.call_log().reached(to).is_some())
     }
 
     #[inline]
     fn await_reached(&mut self, to: Pe) -> Result<Member, Cut> {
-        if self.world.reached(to).is_none() {
-            self.wait(|| self.world.reached(to).is_some())?;
+        if self.world.call_log().reached(to).is_none() {
+            self.wait(|| self.world.call_log().reached(to).is_some())?;
         }
         Ok(self.world.members.member(to))
     }
@@ -269,7 +267,7 @@ impl<'a> CallPort for Caller<'a> {
     #[inline]
     fn is_still(&mut self, to: Pe, member: &Member) -> Result<bool, Cut> {
         fence(Ordering::Acquire); // read before the second look
-        Ok(self.world.reached(to).is_some() && self.world.members.member(to) == *member)
+        Ok(self.world.call_log().reached(to).is_some() && self.world.members.member(to) == *member)
     }
 
     #[inline]
@@ -291,7 +289,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn roll_all_back(&mut self, why: Reason) -> Cut {
-        self.world.roll_all_back(&why);
+        self.world.call_log().roll_all_back(&why);
         Cut
     }
 
@@ -388,8 +386,8 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn check_findings(&mut self) -> Result<(), Cut> {
-        let Some(why) = self.world.findings() else { return Ok(()) };
-        self.world.demand_global_rollback(why);
+        let Some(why) = self.world.log_meetings().findings() else { return Ok(()) };
+        self.world.call_log().demand_global_rollback(why);
         Err(Cut)
     }
 }
@@ -407,7 +405,7 @@ impl MeetingPort for Caller<'_> {
         }
         meetings.met = number;
         drop(meetings);
-        self.world.comes(&self.log, number);
+        self.world.log_meetings().comes(&self.log, number);
         Ok(())
     }
 
@@ -417,12 +415,12 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {
-        let number = self.world.meeting(number);
+        let number = self.world.log_meetings().meeting(number);
         let (mut away, mut cut) = (self.others().collect::<Vec<Pe>>(), false);
         self.world.wait_raw(
             || self.world.waiting_for_all(self.call),
             || {
-                away.retain(|&pe| self.world.log_of(pe).get(Word::Met) < number);
+                away.retain(|&pe| self.world.call_log().log_of(pe).get(Word::Met) < number);
                 cut = !away.is_empty() && self.world.all_go_back();
                 cut || away.is_empty()
             },
@@ -436,15 +434,15 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn has_all_logs(&mut self) -> Result<bool, Cut> {
-        Ok(self.world.has_all_logs())
+        Ok(self.world.log_meetings().has_all_logs())
     }
 
     fn await_logs(&mut self) -> Result<(), Cut> {
-        self.wait(|| self.world.has_all_logs())
+        self.wait(|| self.world.log_meetings().has_all_logs())
     }
 
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Cut> {
-        let parts = self.world.parts(number);
+        let parts = self.world.log_meetings().parts(number);
         let time = parts.as_deref().and_then(together);
         self.parts = parts.unwrap_or_default();
         Ok(time)

@@ -65,118 +65,138 @@ impl Members {
     }
 }
 
+/// The views and the agreements of the PEs that live.
+#[derive(Clone, Copy)]
+pub struct Survivors<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the views and the agreements of the PEs that live.
+    #[inline]
+    pub fn survivors(&self) -> Survivors<'_> {
+        Survivors { world: self }
+    }
+}
+
+impl Survivors<'_> {
     /// Adopts the newest view, and returns its number.
-    pub fn adopt(&self) -> ViewNumber {
-        if self.members.faulted() {
+    pub fn adopt(self) -> ViewNumber {
+        if self.world.members.faulted() {
             self.adopt_newest();
             self.report_losses();
         }
-        self.members.joined()
+        self.world.members.joined()
     }
 
     #[cold]
-    fn adopt_newest(&self) {
-        let _turn = self.fewer.adopting();
-        let view = self.members.view();
-        if view.number <= self.members.joined() {
+    fn adopt_newest(self) {
+        let _turn = self.world.fewer.adopting();
+        let view = self.world.members.view();
+        if view.number <= self.world.members.joined() {
             return;
         }
-        self.comm.fence_off(&view);
-        for pe in Pe::all(self.n_pes()).filter(|&pe| view.pes[pe.at()].state != State::Alive) {
-            if self.fewer.lose(pe, view.number) {
+        self.world.comm.fence_off(&view);
+        for pe in Pe::all(self.world.n_pes()).filter(|&pe| view.pes[pe.at()].state != State::Alive)
+        {
+            if self.world.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
-                self.segments.take_away(pe);
+                self.world.segments.take_away(pe);
             }
         }
-        self.join(&view);
+        self.world.join(&view);
     }
 
     /// Returns the protection among `living`, or the reason that there cannot be one; None in mode
     /// `none`.
     pub(crate) fn protection_of(
-        &self,
+        self,
         living: &[Pe],
     ) -> Option<Result<Protection, ProtectionError>> {
-        let nodes: Vec<usize> = self.job.node_of.iter().map(|&node| node as usize).collect();
-        Protection::among(&self.settings, &nodes, &self.job.domains, living).transpose()
+        let nodes: Vec<usize> = self.world.job.node_of.iter().map(|&node| node as usize).collect();
+        Protection::among(&self.world.settings, &nodes, &self.world.job.domains, living).transpose()
     }
 
     /// Calls the handler of this thread for each loss not yet reported to it. Until all threads
     /// with a handler have come here, no call takes the fast path around this one.
-    fn report_losses(&self) {
+    fn report_losses(self) {
         let with_node = |pe: Pe| {
-            self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
+            self.world
+                .members
+                .joined_view()
+                .as_ref()
+                .is_some_and(|view| view.pes[pe.at()].with_node)
         };
-        self.fewer.run_callbacks(with_node);
-        if !self.fewer.has_unreported() {
-            self.members.work_in(self.members.joined());
+        self.world.fewer.run_callbacks(with_node);
+        if !self.world.fewer.has_unreported() {
+            self.world.members.work_in(self.world.members.joined());
         }
     }
 
     /// Registers `callback` for this thread, to be called with each lost PE, and true if its node
     /// is lost.
-    pub(crate) fn on_loss(&self, callback: LossCallback) {
-        self.fewer.add_callback(callback);
-        self.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
+    pub(crate) fn on_loss(self, callback: LossCallback) {
+        self.world.fewer.add_callback(callback);
+        self.world.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
     }
 
     /// Returns true if PE `pe` is lost in the newest view.
-    pub fn is_lost_now(&self, pe: Pe) -> bool {
+    pub fn is_lost_now(self, pe: Pe) -> bool {
         self.adopt();
-        self.fewer.is_lost(pe)
+        self.world.fewer.is_lost(pe)
     }
 
     /// Comes to the same decision as all living members, despite any loss meanwhile. It has the
     /// bits that all values have.
-    pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
+    pub fn agree(self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
         let row = of.row();
-        let (number, previous) = self.fewer.next(row);
+        let (number, previous) = self.world.fewer.next(row);
         let view = self.adopt();
-        let acknowledged = of.pes.iter().filter(|&&pe| self.fewer.is_acknowledged(pe)).count();
+        let acknowledged =
+            of.pes.iter().filter(|&&pe| self.world.fewer.is_acknowledged(pe)).count();
         let proposal = Proposal { value, basis, acknowledged: acknowledged as u32 };
         let which = Which { team: of.team, number, gate: of.gate };
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
         self.show(of, own.record().words());
         let mut seen = SeenVersions::of(of.pes.len());
-        self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
+        self.world.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
         let decision = own.decision().expect("it is what was waited for");
-        self.fewer.over(row, number, decision);
-        let is_shown = || self.members.view_number().0 >= decision.view;
-        self.wait_raw(|| of.waiting, is_shown);
+        self.world.fewer.over(row, number, decision);
+        let is_shown = || self.world.members.view_number().0 >= decision.view;
+        self.world.wait_raw(|| of.waiting, is_shown);
         self.adopt();
         decision
     }
 
     /// Ends the agreements of the members; waits until no other one reads a record of this PE, so
     /// that another team may use its place.
-    pub(crate) fn give_back(&self, of: &Members) {
+    pub(crate) fn give_back(self, of: &Members) {
         self.wait_until_past(of);
-        self.fewer.forget(of.row());
+        self.world.fewer.forget(of.row());
     }
 
     /// Ends a call of the members; waits until no other one reads a record of this PE, and zeroes
     /// its place, which is the program's.
-    pub fn clear_record(&self, of: &Members) {
+    pub fn clear_record(self, of: &Members) {
         self.wait_until_past(of);
         self.show(of, CLEARED);
     }
 
     /// Waits until no other member reads a record of this PE.
-    fn wait_until_past(&self, of: &Members) {
-        let (next, _) = self.fewer.next(of.row());
+    fn wait_until_past(self, of: &Members) {
+        let (next, _) = self.world.fewer.next(of.row());
         let last = Which { team: of.team, number: next - 1, gate: of.gate };
         let mut past = vec![last.number == 0; of.pes.len()];
         past[of.index] = true;
         let mut seen = SeenVersions::of(of.pes.len());
-        self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut seen)));
+        self.world.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut seen)));
     }
 
     /// Looks once at members that may still read records of agreement `last`; returns true if none
     /// does.
     fn are_past(
-        &self,
+        self,
         of: &Members,
         last: Which,
         (past, seen): (&mut [bool], &mut SeenVersions),
@@ -194,12 +214,12 @@ impl World {
     }
 
     /// Returns, for each member, true if it lives in `view`.
-    pub fn living(&self, of: &Members, view: ViewNumber) -> Vec<bool> {
-        of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
+    pub fn living(self, of: &Members, view: ViewNumber) -> Vec<bool> {
+        of.pes.iter().map(|&pe| !self.world.fewer.was_lost(pe, view)).collect()
     }
 
     /// Looks once at the awaited members; returns true once there is a decision.
-    fn advance(&self, of: &Members, own: &mut Agreement, seen: &mut SeenVersions) -> bool {
+    fn advance(self, of: &Members, own: &mut Agreement, seen: &mut SeenVersions) -> bool {
         let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
@@ -221,17 +241,17 @@ impl World {
     }
 
     /// Publishes these words in the place of this PE's record.
-    fn show(&self, of: &Members, words: [u64; WORDS]) {
+    fn show(self, of: &Members, words: [u64; WORDS]) {
         for (at, operand) in words.into_iter().enumerate() {
             let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
-            self.segments.own().update(word, Change { how: Update::Store, operand });
+            self.world.segments.own().update(word, Change { how: Update::Store, operand });
         }
         fence(Ordering::SeqCst); // publish before looking for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
         for (_, &pe) in others {
-            match self.comm.engine().filter(|_| self.segments.is_remote(pe)) {
-                None => self.segments.wake(pe),
-                Some(_) if self.fewer.is_lost(pe) => {}
+            match self.world.comm.engine().filter(|_| self.world.segments.is_remote(pe)) {
+                None => self.world.segments.wake(pe),
+                Some(_) if self.world.fewer.is_lost(pe) => {}
                 // The view reports any loss meanwhile.
                 Some(engine) => _ = engine.post(self.news_for(pe)),
             }
@@ -239,28 +259,28 @@ impl World {
     }
 
     /// Returns the update that notifies `pe` of a change of this PE's record.
-    fn news_for(&self, pe: Pe) -> AmoRequest {
-        let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
-        let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
+    fn news_for(self, pe: Pe) -> AmoRequest {
+        let entry = self.world.segments.layout().mailbox + self.world.me().at() * MAILBOX_ENTRY;
+        let offset = entry + mailbox::place(self.world.members.incarnation()) + mailbox::NEWS;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
         AmoRequest { pe, word, change: Change { how, operand: 1 } }
     }
 
     /// Returns the records of some members, and of remote ones only those that have changed.
     fn records(
-        &self,
+        self,
         of: &Members,
         members: impl Iterator<Item = usize>,
         seen: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
-        let is_remote = |member: &usize| self.segments.is_remote(of.pes[*member]);
+        let is_remote = |member: &usize| self.world.segments.is_remote(of.pes[*member]);
         let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
         let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
         mapped.chain(self.remote_records(of, &remote, seen)).collect()
     }
 
-    fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
-        let segment = self.segments.if_mapped(of.pes[member])?;
+    fn record_of(self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
+        let segment = self.world.segments.if_mapped(of.pes[member])?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
@@ -271,17 +291,17 @@ impl World {
 
     /// Returns the changed records of `members`, all of them remote.
     fn remote_records(
-        &self,
+        self,
         of: &Members,
         members: &[usize],
         seen: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
-        let Some(engine) = self.comm.engine() else { return Vec::new() };
+        let Some(engine) = self.world.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
             let pe = of.pes[**member];
             seen.is_news(
                 **member,
-                self.segments.own().mailbox(pe).news(self.comm.known_incarnation(pe)),
+                self.world.segments.own().mailbox(pe).news(self.world.comm.known_incarnation(pe)),
             )
         };
         let blank = |&member: &usize| (member, [0; WORDS * 8]);

@@ -31,101 +31,37 @@ use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use raidshmem_sys::{exit, memory};
 
-use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
+use super::world::finish::{ALONE, ALONE_AND_FREE};
 use super::{Fault, World};
+
+/// The end of this PE, with the others or alone.
+#[derive(Clone, Copy)]
+pub struct Completion<'a> {
+    pub(super) world: &'a World,
+}
 
 // Relaxed throughout: the threads of this process that share a word are otherwise unordered.
 impl World {
-    /// Returns true if a call that concerns other PEs must do less than it should. Ends the job if
-    /// this PE must finish without them.
+    /// Returns the end of this PE, with the others or alone.
     #[inline]
-    pub fn cut_short(&self) -> bool {
-        self.members.faulted() && self.cut()
-    }
-
-    /// Like `cut_short`, for a call that concerns only PE `pe`.
-    #[inline]
-    pub fn cut_short_at(&self, pe: Pe) -> bool {
-        let cut =
-            self.members.faulted() && !(pe == self.me() && self.is_local_rollback()) && self.cut();
-        cut || self.fewer.is_lost(pe)
-    }
-
-    /// Records that a call of the program has done less than it should.
-    pub(crate) fn note_cut(&self) {
-        self.finish.cut.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns true if this PE rolled back when other PEs were at their end.
-    pub fn is_local_rollback(&self) -> bool {
-        self.finish.company.load(Ordering::Relaxed) != TOGETHER
-    }
-
-    /// Returns true if a collective call has no effect: a loss is known, or this PE is alone.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.is_disturbed() || self.is_local_rollback()
-    }
-
-    /// Returns true between a death and the restart, or its acknowledgement if no PE rolls back.
-    pub fn interrupted(&self) -> bool {
-        self.is_disturbed() && !self.is_local_rollback()
-    }
-
-    /// Passes a barrier in the faulted state if the restart allowed it; else cuts the barrier
-    /// short.
-    pub(super) fn pass_locally(&self) -> Result<(), Fault> {
-        if self.finish.company.load(Ordering::Relaxed) == ALONE_AND_FREE {
-            return Ok(());
-        }
-        self.cut();
-        Err(Fault)
-    }
-
-    /// Handles a checkpoint call of a PE that is alone. The first one after its restart is the call
-    /// of the last checkpoint, which the other PEs have passed.
-    pub(crate) fn checkpoint_locally(&self) {
-        if self.pass_locally().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
-            self.cut();
-        }
-    }
-
-    /// Ends a restart in which all PEs take part.
-    pub(crate) fn join_all(&self, view: &View) {
-        self.join(view);
-        self.members.work_in(view.number);
-        self.begin_interval();
-        self.begin_log(view.number.0, self.store.agreed(), CallPlace::NONE);
-    }
-
-    /// Ends a restart while other PEs are at their end. Barriers pass if `free`.
-    pub(crate) fn join_locally(&self, view: &View, free: bool) {
-        self.join(view);
-        self.members.work_in(ViewNumber(u64::MAX));
-        let company = if free { ALONE_AND_FREE } else { ALONE };
-        self.finish.company.store(company, Ordering::Relaxed);
-        self.finish.passed.store(false, Ordering::Relaxed);
-        self.begin_interval();
-    }
-
-    /// Forgets calls cut short and PEs touched before the checkpoint that was agreed or restored.
-    pub(crate) fn begin_interval(&self) {
-        self.finish.cut.store(false, Ordering::Relaxed);
-        self.reached.begin();
+    pub fn completion(&self) -> Completion<'_> {
+        Completion { world: self }
     }
 
     /// Leaves the job: waits until every PE has come here. Calls `recover` for each loss meanwhile,
     /// since PEs that roll back need what this PE keeps for them.
     pub(super) fn leave(&'static self, recover: fn(&'static World)) {
-        self.waits();
+        self.call_sites().waits();
         exit::flush_output();
-        self.agree_on_view("shmem_finalize", true, || {});
-        self.quiet_all();
-        self.report_at_end();
+        self.log_meetings().agree_on_view("shmem_finalize", true, || {});
+        self.transfers().quiet_all();
+        self.completion().report_at_end();
         if !self.members.has_agent() {
             return;
         }
-        let cut =
-            self.finish.cut.load(Ordering::Relaxed) || self.members.is_new() || self.misread();
+        let cut = self.finish.cut.load(Ordering::Relaxed)
+            || self.members.is_new()
+            || self.completion().misread();
         let silent = !self.reached.others(self.me());
         let ending = if silent { Ending::Silent } else { Ending::UsedOthers };
         self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
@@ -139,39 +75,90 @@ impl World {
             if finished() {
                 break;
             }
-            if !self.join_local_at_end() {
+            if !self.log_meetings().join_local_at_end() {
                 recover(self);
             }
         }
         self.members.say(&PeMessage::Finalized);
         self.comm.close();
     }
+}
 
-    /// Returns true if the program may have read remnants of lost memory through a pointer.
-    fn misread(&self) -> bool {
-        let gone = |with_node: bool| with_node || !self.settings.adopt;
-        let read = |&(pe, with_node): &(Pe, bool)| gone(with_node) && self.reached.keeps(pe);
-        self.is_undone() && self.members.lost().iter().any(read)
+impl Completion<'_> {
+    /// Passes a barrier in the faulted state if the restart allowed it; else cuts the barrier
+    /// short.
+    pub(super) fn pass_locally(self) -> Result<(), Fault> {
+        if self.world.finish.company.load(Ordering::Relaxed) == ALONE_AND_FREE {
+            return Ok(());
+        }
+        self.world.loss_response().cut();
+        Err(Fault)
     }
 
-    fn report_at_end(&self) {
-        let (me, dropped) = (self.me(), self.fewer.dropped());
+    /// Handles a checkpoint call of a PE that is alone. The first one after its restart is the call
+    /// of the last checkpoint, which the other PEs have passed.
+    pub(crate) fn checkpoint_locally(self) {
+        if self.pass_locally().is_err() || self.world.finish.passed.swap(true, Ordering::Relaxed) {
+            self.world.loss_response().cut();
+        }
+    }
+
+    /// Ends a restart in which all PEs take part.
+    pub(crate) fn join_all(self, view: &View) {
+        self.world.join(view);
+        self.world.members.work_in(view.number);
+        self.begin_interval();
+        self.world.call_log().begin_log(view.number.0, self.world.store.agreed(), CallPlace::NONE);
+    }
+
+    /// Ends a restart while other PEs are at their end. Barriers pass if `free`.
+    pub(crate) fn join_locally(self, view: &View, free: bool) {
+        self.world.join(view);
+        self.world.members.work_in(ViewNumber(u64::MAX));
+        let company = if free { ALONE_AND_FREE } else { ALONE };
+        self.world.finish.company.store(company, Ordering::Relaxed);
+        self.world.finish.passed.store(false, Ordering::Relaxed);
+        self.begin_interval();
+    }
+
+    /// Forgets calls cut short and PEs touched before the checkpoint that was agreed or restored.
+    pub(crate) fn begin_interval(self) {
+        self.world.finish.cut.store(false, Ordering::Relaxed);
+        self.world.reached.begin();
+    }
+
+    /// Returns true if the program may have read remnants of lost memory through a pointer.
+    fn misread(self) -> bool {
+        let gone = |with_node: bool| with_node || !self.world.settings.adopt;
+        let read = |&(pe, with_node): &(Pe, bool)| gone(with_node) && self.world.reached.keeps(pe);
+        self.world.loss_response().is_undone() && self.world.members.lost().iter().any(read)
+    }
+
+    fn report_at_end(self) {
+        let (me, dropped) = (self.world.me(), self.world.fewer.dropped());
         if dropped > 0 {
             let writes = if dropped == 1 { "write" } else { "writes" };
             let line = format!("PE {me}: {dropped} {writes} to lost PEs did nothing");
-            self.members.report(ProgressReport::Note(line));
+            self.world.members.report(ProgressReport::Note(line));
         }
-        if !self.settings.report {
+        if !self.world.settings.report {
             return;
         }
         let bytes = memory::proportional_share().unwrap_or(0);
-        self.members.report(ProgressReport::Memory { pe: self.me(), bytes });
-        if let Some((bytes, records)) = self.longest_log() {
-            self.members.report(ProgressReport::Logged { pe: self.me(), bytes, records });
+        self.world.members.report(ProgressReport::Memory { pe: self.world.me(), bytes });
+        if let Some((bytes, records)) = self.world.log_writer().longest_log() {
+            self.world.members.report(ProgressReport::Logged {
+                pe: self.world.me(),
+                bytes,
+                records,
+            });
         }
-        if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
-            let counts = *lock(&self.store.scrubbed);
-            self.members.report(ProgressReport::Scrubbed { pe: self.me(), counts });
+        if self.world.store.protection().is_some()
+            && self.world.settings.scrub != 0
+            && self.world.settings.checksum
+        {
+            let counts = *lock(&self.world.store.scrubbed);
+            self.world.members.report(ProgressReport::Scrubbed { pe: self.world.me(), counts });
         }
     }
 }

@@ -44,22 +44,36 @@ pub enum MeetingOutcome {
     Cut,
 }
 
+/// The meetings of PEs through their logs, and the replay of a log.
+#[derive(Clone, Copy)]
+pub struct LogMeetings<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the meetings of PEs through their logs, and the replay of a log.
+    #[inline]
+    pub fn log_meetings(&self) -> LogMeetings<'_> {
+        LogMeetings { world: self }
+    }
+}
+
+impl LogMeetings<'_> {
     /// Returns the word of a meeting, which only grows.
-    pub(super) fn meeting(&self, number: u64) -> u64 {
-        self.local.era.load(Ordering::Relaxed) << 32 | number
+    pub(super) fn meeting(self, number: u64) -> u64 {
+        self.world.local.era.load(Ordering::Relaxed) << 32 | number
     }
 
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
-    pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
+    pub fn meet_logged(self, call: Call, what: &[u8]) -> MeetingOutcome {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
-        let place = RemotePlace { pe: self.me(), at: 0, block: (0, 0) };
-        let record = World::record(Kind::Meeting, &call, place, what.len());
-        let mut caller = self.caller(call.name);
+        let place = RemotePlace { pe: self.world.me(), at: 0, block: (0, 0) };
+        let record = call.record(Kind::Meeting, place, what.len());
+        let mut caller = Caller::new(self.world, call.name);
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
                 let parts = &caller.parts;
-                lock(&self.local.meetings).seen =
+                lock(&self.world.local.meetings).seen =
                     parts.iter().map(|part| Some(part.from)).collect();
                 let place = |part: &Located| (part.payload, part.record.len as usize);
                 MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
@@ -71,42 +85,45 @@ impl World {
 
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
     /// words for that, so all roll back then.
-    fn meet_without_parts(&self) -> MeetingOutcome {
-        if !self.is_any_pe_away() {
+    fn meet_without_parts(self) -> MeetingOutcome {
+        if !self.world.is_any_pe_away() {
             return MeetingOutcome::Plain;
         }
-        let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
-        self.demand_global_rollback(self.findings().unwrap_or_else(unlike));
+        let unlike = || format!("PE {}: {}", self.world.me(), Reason::Unlike);
+        self.world.call_log().demand_global_rollback(self.findings().unwrap_or_else(unlike));
         MeetingOutcome::Cut
     }
 
     /// Computes the result from all contributions. Returns false if all PEs roll back.
-    pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
+    pub fn work_out(self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
         let make = |_: &mut Caller| {
             make(&parts.places);
             Ok(())
         };
-        meeting::work_out(&mut self.caller("a local rollback"), parts.view, make).is_ok()
+        meeting::work_out(&mut Caller::new(self.world, "a local rollback"), parts.view, make)
+            .is_ok()
     }
 
-    pub(super) fn has_all_logs(&self) -> bool {
-        Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
+    pub(super) fn has_all_logs(self) -> bool {
+        Pe::all(self.world.n_pes()).all(|pe| self.has_log(pe))
     }
 
     /// Returns true if the log of PE `pe` is there, and mapped here.
-    pub(crate) fn has_log(&self, pe: Pe) -> bool {
-        let member = self.members.member(pe);
-        let is_mapped = pe == self.me() || member.node == self.segments.node_of(pe);
-        member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_of(self.job.id, pe)
+    pub(crate) fn has_log(self, pe: Pe) -> bool {
+        let member = self.world.members.member(pe);
+        let is_mapped = pe == self.world.me() || member.node == self.world.segments.node_of(pe);
+        member.state != Life::NodeDead
+            && is_mapped
+            && self.world.call_log().log_of(pe).is_of(self.world.job.id, pe)
     }
 
     /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
     pub(super) fn meet_bringing(
-        &self,
+        self,
         call: Call,
         what: impl FnOnce() -> Vec<u8>,
     ) -> MeetingOutcome {
-        let what = match self.local.way() {
+        let what = match self.world.local.way() {
             LogMode::Replayed => self.brought_before().to_vec(),
             _ => what(),
         };
@@ -114,21 +131,23 @@ impl World {
     }
 
     /// Posts the arrival of this PE at a meeting.
-    pub(super) fn comes(&self, log: &Log, number: u64) {
+    pub(super) fn comes(self, log: &Log, number: u64) {
         log.set(Word::Met, self.meeting(number));
-        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
-        others.for_each(|pe| self.segments.wake(pe));
+        let others = Pe::all(self.world.n_pes()).filter(|&pe| pe != self.world.me());
+        others.for_each(|pe| self.world.segments.wake(pe));
     }
 
     /// Returns the contributions to a meeting at which all have arrived; None if a PE left no
     /// record.
-    pub(super) fn parts(&self, number: u64) -> Option<Vec<Located>> {
+    pub(super) fn parts(self, number: u64) -> Option<Vec<Located>> {
         let word = self.meeting(number);
-        if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
+        if Pe::all(self.world.n_pes())
+            .any(|pe| self.world.call_log().log_of(pe).get(Word::BareFrom) <= word)
+        {
             return None;
         }
-        let meetings = lock(&self.local.meetings);
-        let of = |pe: Pe| self.log_of(pe).meeting(meetings.seen[pe.at()]);
-        Pe::all(self.n_pes()).map(of).collect()
+        let meetings = lock(&self.world.local.meetings);
+        let of = |pe: Pe| self.world.call_log().log_of(pe).meeting(meetings.seen[pe.at()]);
+        Pe::all(self.world.n_pes()).map(of).collect()
     }
 }

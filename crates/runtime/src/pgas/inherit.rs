@@ -205,21 +205,35 @@ impl Store<'_> {
     }
 }
 
+/// The memory that this PE takes over from its predecessor.
+#[derive(Clone, Copy)]
+pub struct Inheritance<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
-    fn inherited<'a>(&'a self, protection: &'a Protection) -> Store<'a> {
-        Store { own: self.segments.own(), protection, job: self.job() }
+    /// Returns the memory that this PE takes over from its predecessor.
+    #[inline]
+    pub fn inheritance(&self) -> Inheritance<'_> {
+        Inheritance { world: self }
+    }
+}
+
+impl<'a> Inheritance<'a> {
+    fn inherited(self, protection: &'a Protection) -> Store<'a> {
+        Store { own: self.world.segments.own(), protection, job: self.world.job() }
     }
 
     /// Returns true if the shadow snapshot holds the dead process's live memory as checkpoint
     /// `number`.
-    pub(crate) fn is_shadowed(&self, protection: &Protection, number: CheckpointNumber) -> bool {
+    pub(crate) fn is_shadowed(self, protection: &Protection, number: CheckpointNumber) -> bool {
         self.inherited(protection).is_shadowed(number)
     }
 
     /// Copies the shadow snapshot into the snapshot, whose record is void meanwhile; returns its
     /// length in bytes.
     pub(crate) fn bring_inherited(
-        &self,
+        self,
         protection: &Protection,
         number: CheckpointNumber,
     ) -> usize {
@@ -227,7 +241,7 @@ impl World {
     }
 
     /// Discards the shadow snapshot, and releases its memory.
-    pub(crate) fn clear_shadow(&self, protection: &Protection) {
-        self.inherited(protection).clear_shadow(self.segments.part());
+    pub(crate) fn clear_shadow(self, protection: &Protection) {
+        self.inherited(protection).clear_shadow(self.world.segments.part());
     }
 }

@@ -11,7 +11,7 @@ use raidshmem_sys::caller;
 
 use super::boot::Frontend;
 use super::complain::{complain, set_own_pe};
-use super::{World, abort, boot, last, panics};
+use super::{World, abort, banner, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
 /// The stage: 0 before init, 1 between init and finalize, 2 after.
@@ -44,10 +44,10 @@ pub fn init(requested: i32, frontend: Frontend, recover: fn(&'static World)) -> 
             last::note_end_of_thread();
             STAGE.store(1, Ordering::Release);
             // The first checkpoint reports a fault seen here.
-            let _ = world.barrier("shmem_init");
-            world.begin_prelude();
-            world.greet();
-            world.log_if_one_thread();
+            let _ = world.barriers().barrier("shmem_init");
+            world.first_calls().begin_prelude();
+            banner::greet(world);
+            world.call_log().log_if_one_thread();
         }
         Err(error) => cannot_start(&error.words(), error.status(), error.cause()),
     }

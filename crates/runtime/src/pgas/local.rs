@@ -43,7 +43,7 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::call;
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::log::{Kind, Stage};
+use raidshmem_core::replay::log::{Kind, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::State as Life;
@@ -82,6 +82,20 @@ impl Call {
         };
         mix(mix(words.fold(self.with, mix), last), name.len() as u64)
     }
+
+    /// Returns the record of the call on a place, with `bytes` bytes of payload.
+    #[inline]
+    pub(super) fn record(&self, kind: Kind, place: RemotePlace, bytes: usize) -> LogRecord {
+        LogRecord {
+            kind,
+            target: place.pe.0,
+            time: 0,
+            at: place.at as u64,
+            block: (place.block.0 as u32, place.block.1 as u64),
+            len: bytes as u32,
+            digest: self.digest(),
+        }
+    }
 }
 
 /// The memory of another PE that a call reads or writes.
@@ -95,21 +109,17 @@ pub struct RemotePlace {
     pub block: (usize, usize),
 }
 
-impl World {
-    /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
-    #[inline(always)]
-    pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
-        let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
-        mapped.unwrap_or_else(|| Log::unmapped(self.n_pes()))
-    }
+/// The logged calls of this PE.
+#[derive(Clone, Copy)]
+pub struct CallLog<'a> {
+    pub(super) world: &'a World,
+}
 
-    #[inline(always)]
-    pub(super) fn own_log(&self) -> Log<'_> {
-        let log = self.segments.own().log(self.n_pes());
-        match self.local.holder().and_then(|pe| self.segments.if_mapped(pe)) {
-            Some(mapped) => log.with_replica(mapped.replica(self.n_pes())),
-            None => log,
-        }
+impl World {
+    /// Returns the logged calls of this PE.
+    #[inline]
+    pub fn call_log(&self) -> CallLog<'_> {
+        CallLog { world: self }
     }
 
     /// Returns true while calls are logged or replayed.
@@ -117,102 +127,6 @@ impl World {
     pub fn logs(&self) -> bool {
         self.local.way() != LogMode::Plain
     }
-
-    /// Begins a log interval at checkpoint `interval`, made at `place`.
-    pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, place: CallPlace) {
-        if !self.local.is_on() {
-            return;
-        }
-        self.choose_holder();
-        let (log, cursor) = (self.own_log(), &self.local.cursor);
-        log.set(Word::Job, self.job.id);
-        log.set(Word::Owner, u64::from(self.me().0) + 1);
-        let (bytes, records) = (cursor.tail.get(), cursor.records.get());
-        self.report_overflow(cursor.need.get(), interval);
-        self.note_length();
-        info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
-        let mut meetings = lock(&self.local.meetings);
-        if self.local.era.swap(era, Ordering::Relaxed) != era {
-            meetings.met = 0;
-        }
-        *meetings = ReplayState {
-            met: meetings.met,
-            seen: vec![None; self.n_pes()],
-            ..ReplayState::default()
-        };
-        drop(meetings);
-        *lock(&self.local.replay) = TimedReplay::default();
-        log.clear((era, interval.0), place);
-        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        let never = *lock(&self.local.never);
-        cursor.begin(never.is_some());
-        never.into_iter().for_each(|why| self.show_bare(why));
-        self.local.set_way(LogMode::Logged);
-        log.set_stage(self.members.incarnation().0, Stage::Direct);
-    }
-
-    /// Notes `place` as the place of the program's checkpoint call.
-    pub(crate) fn log_place(&self, place: CallPlace) {
-        *lock(&self.local.place) = place;
-    }
-
-    /// Begins a new interval after an agreed checkpoint, which makes all older records obsolete.
-    pub(crate) fn saved_with_log(&self, number: CheckpointNumber) {
-        if self.logs() {
-            let (era, place) = (self.local.era.load(Ordering::Relaxed), *lock(&self.local.place));
-            self.begin_log(era, number, place);
-        }
-    }
-
-    /// Stops logging if threads may call the library concurrently: such calls have no order to
-    /// replay.
-    pub(super) fn log_if_one_thread(&self) {
-        if self.thread_level < super::boot::THREAD_MULTIPLE || !self.local.is_on() {
-            return;
-        }
-        if self.me() == Pe(0) && self.members.incarnation() == Incarnation::FIRST {
-            complain(
-                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss rolls back all PEs",
-            );
-        }
-        self.log_nothing("its threads call the library at the same time");
-    }
-
-    /// Stops logging in this process for good, so that a loss rolls back all PEs.
-    pub fn log_nothing(&self, why: &'static str) {
-        *lock(&self.local.never) = Some(why);
-        self.rule_out(why);
-    }
-
-    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
-    #[cold]
-    pub fn unlogged(&self, routine: &'static str) {
-        let why = || Reason::NoRule { routine: routine.to_owned() };
-        match self.local.way() {
-            LogMode::Plain => {}
-            _ if self.all_go_back() => {}
-            LogMode::Replayed => self.roll_all_back(why()),
-            LogMode::Logged => self.rule_out(&why().to_string()),
-        }
-    }
-
-    fn rule_out(&self, why: &str) {
-        if self.local.way() == LogMode::Logged {
-            self.stop_recording(why);
-            self.roll_back_if_diverged(why);
-        }
-    }
-
-    /// Demands a global rollback if this PE has no records and another is away, or was since the
-    /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
-    pub(super) fn roll_back_if_diverged(&self, why: &str) {
-        self.local.order(); // first drop the records, then look; a substitute does the reverse
-        if self.local.way() == LogMode::Logged && self.is_any_pe_away() {
-            self.roll_all_back(why);
-        }
-    }
-
-    // ---- views --------------------------------------------------------------------------------
 
     /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
     pub(crate) fn all_go_back(&self) -> bool {
@@ -241,26 +155,139 @@ impl World {
     pub(crate) fn is_any_pe_away(&self) -> bool {
         self.members.view_number() != self.members.joined()
     }
+}
+
+impl<'a> CallLog<'a> {
+    /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
+    #[inline(always)]
+    pub(super) fn log_of(self, pe: Pe) -> Log<'a> {
+        let mapped = self.world.segments.if_mapped(pe).map(|mapped| mapped.log(self.world.n_pes()));
+        mapped.unwrap_or_else(|| Log::unmapped(self.world.n_pes()))
+    }
+
+    #[inline(always)]
+    pub(super) fn own_log(self) -> Log<'a> {
+        let log = self.world.segments.own().log(self.world.n_pes());
+        match self.world.local.holder().and_then(|pe| self.world.segments.if_mapped(pe)) {
+            Some(mapped) => log.with_replica(mapped.replica(self.world.n_pes())),
+            None => log,
+        }
+    }
+
+    /// Begins a log interval at checkpoint `interval`, made at `place`.
+    pub(super) fn begin_log(self, era: u64, interval: CheckpointNumber, place: CallPlace) {
+        if !self.world.local.is_on() {
+            return;
+        }
+        self.world.log_writer().choose_holder();
+        let (log, cursor) = (self.own_log(), &self.world.local.cursor);
+        log.set(Word::Job, self.world.job.id);
+        log.set(Word::Owner, u64::from(self.world.me().0) + 1);
+        let (bytes, records) = (cursor.tail.get(), cursor.records.get());
+        self.world.log_writer().report_overflow(cursor.need.get(), interval);
+        self.world.log_writer().note_length();
+        info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
+        let mut meetings = lock(&self.world.local.meetings);
+        if self.world.local.era.swap(era, Ordering::Relaxed) != era {
+            meetings.met = 0;
+        }
+        *meetings = ReplayState {
+            met: meetings.met,
+            seen: vec![None; self.world.n_pes()],
+            ..ReplayState::default()
+        };
+        drop(meetings);
+        *lock(&self.world.local.replay) = TimedReplay::default();
+        log.clear((era, interval.0), place);
+        self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
+        let never = *lock(&self.world.local.never);
+        cursor.begin(never.is_some());
+        never.into_iter().for_each(|why| self.world.log_writer().show_bare(why));
+        self.world.local.set_way(LogMode::Logged);
+        log.set_stage(self.world.members.incarnation().0, Stage::Direct);
+    }
+
+    /// Notes `place` as the place of the program's checkpoint call.
+    pub(crate) fn log_place(self, place: CallPlace) {
+        *lock(&self.world.local.place) = place;
+    }
+
+    /// Begins a new interval after an agreed checkpoint, which makes all older records obsolete.
+    pub(crate) fn saved_with_log(self, number: CheckpointNumber) {
+        if self.world.logs() {
+            let (era, place) =
+                (self.world.local.era.load(Ordering::Relaxed), *lock(&self.world.local.place));
+            self.begin_log(era, number, place);
+        }
+    }
+
+    /// Stops logging if threads may call the library concurrently: such calls have no order to
+    /// replay.
+    pub(super) fn log_if_one_thread(self) {
+        if self.world.thread_level < super::boot::THREAD_MULTIPLE || !self.world.local.is_on() {
+            return;
+        }
+        if self.world.me() == Pe(0) && self.world.members.incarnation() == Incarnation::FIRST {
+            complain(
+                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss rolls back all PEs",
+            );
+        }
+        self.log_nothing("its threads call the library at the same time");
+    }
+
+    /// Stops logging in this process for good, so that a loss rolls back all PEs.
+    pub fn log_nothing(self, why: &'static str) {
+        *lock(&self.world.local.never) = Some(why);
+        self.rule_out(why);
+    }
+
+    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
+    #[cold]
+    pub fn unlogged(self, routine: &'static str) {
+        let why = || Reason::NoRule { routine: routine.to_owned() };
+        match self.world.local.way() {
+            LogMode::Plain => {}
+            _ if self.world.all_go_back() => {}
+            LogMode::Replayed => self.roll_all_back(why()),
+            LogMode::Logged => self.rule_out(&why().to_string()),
+        }
+    }
+
+    fn rule_out(self, why: &str) {
+        if self.world.local.way() == LogMode::Logged {
+            self.world.log_writer().stop_recording(why);
+            self.roll_back_if_diverged(why);
+        }
+    }
+
+    /// Demands a global rollback if this PE has no records and another is away, or was since the
+    /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
+    pub(super) fn roll_back_if_diverged(self, why: &str) {
+        // First drop the records, then look; a substitute does the reverse.
+        self.world.local.order();
+        if self.world.local.way() == LogMode::Logged && self.world.is_any_pe_away() {
+            self.roll_all_back(why);
+        }
+    }
 
     /// Demands a global rollback for a reason of this PE, and waits until it begins.
-    pub(crate) fn roll_all_back(&self, why: impl Display) {
-        self.demand_global_rollback(format!("PE {}: {why}", self.me()));
+    pub(crate) fn roll_all_back(self, why: impl Display) {
+        self.demand_global_rollback(format!("PE {}: {why}", self.world.me()));
     }
 
     /// Like `roll_all_back`, for a reason that already names its PE.
-    pub(crate) fn demand_global_rollback(&self, why: String) {
-        self.members.say(&PeMessage::GoBack { why });
-        self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().local);
-        self.local.set_way(LogMode::Plain);
+    pub(crate) fn demand_global_rollback(self, why: String) {
+        self.world.members.say(&PeMessage::GoBack { why });
+        self.world
+            .wait_raw(|| Waiting::anyone("a local rollback"), || !self.world.members.view().local);
+        self.world.local.set_way(LogMode::Plain);
     }
-
-    // ---- one-sided ----------------------------------------------------------------------------
 
     /// Returns the log of PE `pe` if it is reachable: its process lives and has caught up.
     #[inline(always)]
-    pub(super) fn reached(&self, pe: Pe) -> Option<Log<'_>> {
-        let member = self.members.member(pe);
-        if pe == self.me() {
+    pub(super) fn reached(self, pe: Pe) -> Option<Log<'a>> {
+        let member = self.world.members.member(pe);
+        if pe == self.world.me() {
             return Some(self.log_of(pe));
         }
         let log = (member.state == Life::Alive).then(|| self.log_of(pe));
@@ -269,8 +296,8 @@ impl World {
 
     /// Returns the stage of the next process of PE `pe`, which may publish it before the view here
     /// shows that the process lives.
-    pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
-        let member = self.members.member(pe);
+    pub(super) fn stage_of(self, pe: Pe) -> Option<Stage> {
+        let member = self.world.members.member(pe);
         let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
         let (incarnation, stage) = self.log_of(pe).stage();
         stage.filter(|_| incarnation == awaited)
@@ -278,19 +305,19 @@ impl World {
 
     /// Logs a put of `bytes`, which `carry_out` copies to the target.
     pub fn put_logged(
-        &self,
+        self,
         call: Call,
         place: RemotePlace,
         bytes: &[u8],
         carry_out: impl FnOnce(),
     ) {
-        let record = World::record(Kind::Put, &call, place, bytes.len());
+        let record = call.record(Kind::Put, place, bytes.len());
         let carry_out = |_: &mut Caller| {
             carry_out();
             Ok(())
         };
         // The caller learns of a global rollback from its next checkpoint call.
-        call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
+        call::put(&mut Caller::new(self.world, call.name), record, bytes, carry_out).unwrap_or(())
     }
 
     /// Gets bytes by `read`, which also returns them for the log; the result is then None.
@@ -301,33 +328,28 @@ impl World {
         call: Call,
         place: RemotePlace,
         mut read: impl FnMut() -> B,
-    ) -> Option<&[u8]> {
-        let record = World::record(Kind::Get, &call, place, 0);
-        match call::get(&mut self.caller(call.name), record, |_| Ok(read())) {
-            Ok(before) => Some(self.own_payload(before?)),
+    ) -> Option<&'a [u8]> {
+        let record = call.record(Kind::Get, place, 0);
+        match call::get(&mut Caller::new(self.world, call.name), record, |_| Ok(read())) {
+            Ok(before) => Some(self.world.log_meetings().own_payload(before?)),
             Err(Cut) => Some(&[]),
         }
     }
 
     /// Waits for one of this PE's own words by `until`, and returns the value found.
     pub fn wait_logged(
-        &self,
+        self,
         call: Call,
         (at, bytes): (usize, usize),
         holds: impl Fn(u64) -> bool,
         until: impl FnOnce() -> u64,
     ) -> u64 {
-        let place = RemotePlace { pe: self.me(), at, block: (bytes, 0) };
-        let record = World::record(Kind::Wait, &call, place, 0);
+        let place = RemotePlace { pe: self.world.me(), at, block: (bytes, 0) };
+        let record = call.record(Kind::Wait, place, 0);
         let mut until = Some(until);
         let waits = |_: &mut Caller| Ok(until.take().map_or(0, |until| until()));
-        let found = call::wait(&mut self.caller(call.name), record, holds, waits);
+        let found = call::wait(&mut Caller::new(self.world, call.name), record, holds, waits);
         found.unwrap_or_else(|Cut| until.map_or(0, |until| until()))
-    }
-
-    /// Returns true if the PEs of this job are on several nodes.
-    pub(super) fn has_several_nodes(&self) -> bool {
-        self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }
 }
 

@@ -26,11 +26,25 @@ use raidshmem_sys::lock;
 
 use super::World;
 
+/// The meetings of the protocol.
+#[derive(Clone, Copy)]
+pub struct TreeMeetings<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the meetings of the protocol.
+    #[inline]
+    pub fn tree_meetings(&self) -> TreeMeetings<'_> {
+        TreeMeetings { world: self }
+    }
+}
+
+impl TreeMeetings<'_> {
     /// Comes to the meeting of state `at` in `view`, with a contribution. This PE's posts elsewhere
     /// have arrived by then.
-    pub(crate) fn come(&self, view: &View, at: At, own: Brought) {
-        let mut meetings = lock(&self.meetings);
+    pub(crate) fn come(self, view: &View, at: At, own: Brought) {
+        let mut meetings = lock(&self.world.meetings);
         let number = meeting(at).unwrap_or_else(|| {
             meetings.checkpoints += 1;
             FIRST + meetings.checkpoints
@@ -48,13 +62,13 @@ impl World {
 
     /// Returns the sum of all contributions to the current meeting; None until all have come. After
     /// that it may be called again.
-    pub(crate) fn met(&self, at: At) -> Option<Brought> {
-        let meetings = &mut *lock(&self.meetings);
+    pub(crate) fn met(self, at: At) -> Option<Brought> {
+        let meetings = &mut *lock(&self.world.meetings);
         let Some((stage, now)) = &mut meetings.now else {
             return meetings.settled.or(Some(Brought::Nothing));
         };
         let (_, tree) = meetings.tree.as_ref().expect("set when it came");
-        let limit = self.settings.memory_limit;
+        let limit = self.world.settings.memory_limit;
         let read = |pe: Pe, way: Way| {
             let body = post::open(&self.posted(pe, way), *stage, way)?;
             Some(Brought::read(at, &body, limit))
@@ -74,45 +88,48 @@ impl World {
     }
 
     /// Restarts the count of checkpoints, when control words are reset.
-    pub(super) fn reset_meetings(&self) {
-        lock(&self.meetings).checkpoints = 0;
+    pub(super) fn reset_meetings(self) {
+        lock(&self.world.meetings).checkpoints = 0;
     }
 
-    fn tree(&self, view: &View) -> Tree {
+    fn tree(self, view: &View) -> Tree {
         let place = |(pe, machine): (&Member, u32)| {
             (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
         };
-        let places: Vec<_> = view.pes.iter().zip(self.machines_of(view)).map(place).collect();
-        Tree::of(self.me(), &places)
+        let places: Vec<_> =
+            view.pes.iter().zip(self.world.topology().machines_of(view)).map(place).collect();
+        Tree::of(self.world.me(), &places)
     }
 
     /// Returns the last post of PE `pe` that has arrived here.
-    fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
-        let words = match self.segments.if_mapped(pe) {
+    fn posted(self, pe: Pe, way: Way) -> [u64; WORDS] {
+        let words = match self.world.segments.if_mapped(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
-            None => self.segments.own().mailbox(pe).post(self.comm.known_incarnation(pe)),
+            None => {
+                self.world.segments.own().mailbox(pe).post(self.world.comm.known_incarnation(pe))
+            }
         };
         // Pairs with the stores of `post`: a reader of a post sees what was written before it.
         std::array::from_fn(|at| words[at].load(Ordering::Acquire))
     }
 
     /// Posts words to the parent or to the children. The view reports any loss meanwhile.
-    fn post(&self, tree: &Tree, way: Way, words: &[u64; WORDS]) {
+    fn post(self, tree: &Tree, way: Way, words: &[u64; WORDS]) {
         let to = match way {
             Way::Up => tree.parent.as_slice(),
             Way::Down => tree.children.as_slice(),
         };
-        let own = &self.segments.own().words().posts[way as usize];
+        let own = &self.world.segments.own().words().posts[way as usize];
         for (word, value) in own.iter().zip(words) {
             word.store(*value, Ordering::Release);
         }
         let (remote, mapped): (Vec<Pe>, Vec<Pe>) =
-            to.iter().partition(|&&pe| self.segments.is_remote(pe));
-        mapped.into_iter().for_each(|pe| self.segments.wake(pe));
-        let Some(engine) = self.comm.engine().filter(|_| !remote.is_empty()) else { return };
+            to.iter().partition(|&&pe| self.world.segments.is_remote(pe));
+        mapped.into_iter().for_each(|pe| self.world.segments.wake(pe));
+        let Some(engine) = self.world.comm.engine().filter(|_| !remote.is_empty()) else { return };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let incarnation = self.members.incarnation();
-        let entry = self.segments.layout().mailbox_of(self.me());
+        let incarnation = self.world.members.incarnation();
+        let entry = self.world.segments.layout().mailbox_of(self.world.me());
         let offset = entry + mailbox::place(incarnation) + mailbox::POST;
         let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
         // A post of an interrupted meeting may still be in progress.

@@ -22,7 +22,8 @@
 //! ```
 //!
 //! Invariants: no call hangs on a dead PE, since every blocking call checks the view number.
-//! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
+//! Between a death and the restart (`Membership::faulted`) puts are dropped and blocking calls
+//! return.
 //!
 //! Left out: types, contexts and teams, which belong to the model (`openshmem`).
 

@@ -13,18 +13,18 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::{AmoRequest, Read, Write};
 use raidshmem_sys::lock;
 
-use super::World;
+use super::remote::Transfers;
 use super::world::stream::{Bytes, Gathered, Id, WINDOW, WriteStream};
 
-impl World {
+impl Transfers<'_> {
     // ---- streams ------------------------------------------------------------------------------
 
     /// Begins or ends the gathering of puts in stream `id`; about `expected` of them will follow.
-    pub fn batch(&self, id: Id, on: bool, expected: usize) {
-        if !self.comm.has_engine() {
+    pub fn batch(self, id: Id, on: bool, expected: usize) {
+        if !self.world.comm.has_engine() {
             return;
         }
-        let stream = self.comm.streams.of(id);
+        let stream = self.world.comm.streams.of(id);
         stream.batch.store(on, Ordering::Relaxed);
         if on {
             lock(&stream.gathered).writes.reserve(expected.min(WINDOW));
@@ -34,8 +34,8 @@ impl World {
     }
 
     /// Completes all operations of stream `id`, and resets it.
-    pub fn close_stream(&self, id: Id) {
-        if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
+    pub fn close_stream(self, id: Id) {
+        if let Some(stream) = self.world.comm.streams.table[usize::from(id)].get() {
             self.complete(stream);
             stream.batch.store(false, Ordering::Relaxed);
             stream.no_store.store(false, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl World {
     /// # Safety
     /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
     /// `Communication::forget` was called.
-    pub unsafe fn later_get(&self, id: Id, pe: Pe, offset: usize, into: *mut u8, len: usize) {
+    pub unsafe fn later_get(self, id: Id, pe: Pe, offset: usize, into: *mut u8, len: usize) {
         let read = Bytes { pe, offset, at: into, len };
         self.gather(id, |gathered| gathered.reads.push(read));
     }
@@ -59,8 +59,8 @@ impl World {
     /// # Safety
     /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
     /// or `Communication::forget` was called.
-    pub unsafe fn later_put(&self, id: Id, pe: Pe, offset: usize, from: *const u8, len: usize) {
-        if self.comm.streams.of(id).batch.load(Ordering::Relaxed) {
+    pub unsafe fn later_put(self, id: Id, pe: Pe, offset: usize, from: *const u8, len: usize) {
+        if self.world.comm.streams.of(id).batch.load(Ordering::Relaxed) {
             let write = Bytes { pe, offset, at: from, len };
             return self.gather(id, |gathered| gathered.writes.push(write));
         }
@@ -73,39 +73,39 @@ impl World {
     ///
     /// # Safety
     /// As for `later_get`, for as many bytes as the word has.
-    pub unsafe fn later_update(&self, id: Id, ask: AmoRequest, into: *mut u8) {
+    pub unsafe fn later_update(self, id: Id, ask: AmoRequest, into: *mut u8) {
         self.gather(id, |gathered| gathered.asks.push((ask, into)));
     }
 
-    fn gather(&self, id: Id, push: impl FnOnce(&mut Gathered)) {
-        let (streams, stream) = (&self.comm.streams, self.comm.streams.of(id));
+    fn gather(self, id: Id, push: impl FnOnce(&mut Gathered)) {
+        let (streams, stream) = (&self.world.comm.streams, self.world.comm.streams.of(id));
         streams.change(stream, lock(&stream.gathered), push);
         if stream.waiting.load(Ordering::Relaxed) >= WINDOW {
             self.land(stream);
         }
     }
 
-    fn land(&self, stream: &WriteStream) {
+    fn land(self, stream: &WriteStream) {
         if stream.waiting.load(Ordering::SeqCst) != 0 {
             let gathered = lock(&stream.gathered);
-            self.comm.streams.change(stream, gathered, |gathered| {
+            self.world.comm.streams.change(stream, gathered, |gathered| {
                 self.carry_out(stream, std::mem::take(gathered));
             });
         }
     }
 
     /// Carries out gathered operations, unless another thread does: for threads about to sleep.
-    pub(super) fn land_before_sleep(&self) {
-        if self.comm.streams.waiting.load(Ordering::SeqCst) == 0 {
+    pub(super) fn land_before_sleep(self) {
+        if self.world.comm.streams.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for stream in self.comm.streams.made() {
+        for stream in self.world.comm.streams.made() {
             let gathered = match stream.gathered.try_lock() {
                 Ok(gathered) => gathered,
                 Err(TryLockError::Poisoned(gathered)) => gathered.into_inner(),
                 Err(TryLockError::WouldBlock) => continue, // perhaps this thread, in an outer call
             };
-            self.comm.streams.change(stream, gathered, |gathered| {
+            self.world.comm.streams.change(stream, gathered, |gathered| {
                 self.carry_out(stream, std::mem::take(gathered));
             });
         }
@@ -113,7 +113,7 @@ impl World {
 
     /// Carries out gathered operations. Between a death and the restart puts are dropped, and all
     /// results are zero.
-    fn carry_out(&self, stream: &WriteStream, gathered: Gathered) {
+    fn carry_out(self, stream: &WriteStream, gathered: Gathered) {
         let Gathered { writes, reads, asks } = gathered;
         // SAFETY: buffers that are left alone until now (`later_put`).
         let from = |w: &Bytes<*const u8>| unsafe { std::slice::from_raw_parts(w.at, w.len) };
@@ -126,7 +126,7 @@ impl World {
         let into = |r: &Bytes<*mut u8>| unsafe { std::slice::from_raw_parts_mut(r.at, r.len) };
         let whole = |r: &Bytes<*mut u8>| Read { pe: r.pe, offset: r.offset, into: into(r) };
         let mut reads: Vec<Read> = reads.iter().map(whole).collect();
-        match (reads.is_empty(), !reads.is_empty() && self.cut_short()) {
+        match (reads.is_empty(), !reads.is_empty() && self.world.loss_response().cut_short()) {
             (true, _) => {}
             (false, true) => reads.iter_mut().for_each(|read| read.into.fill(0)),
             (false, false) => self.pull(&mut reads),
@@ -147,10 +147,10 @@ impl World {
 
     /// Orders the transfers of stream `id` before those that follow.
     #[inline]
-    pub fn fence_of(&self, id: Id) {
+    pub fn fence_of(self, id: Id) {
         fence(Ordering::Release);
-        if self.comm.has_engine() {
-            let stream = self.comm.streams.of(id);
+        if self.world.comm.has_engine() {
+            let stream = self.world.comm.streams.of(id);
             self.land(stream);
             if !stream.no_store.load(Ordering::Relaxed) {
                 self.remote_fence(&stream.open().0);
@@ -159,9 +159,9 @@ impl World {
     }
 
     /// Orders operations of stream `id` at PE `pe`, which is remote, before what follows there.
-    pub fn fence_at(&self, id: Id, pe: Pe) {
-        self.land(self.comm.streams.of(id));
-        if !self.fewer.is_lost(pe) {
+    pub fn fence_at(self, id: Id, pe: Pe) {
+        self.land(self.world.comm.streams.of(id));
+        if !self.world.fewer.is_lost(pe) {
             self.remote_fence(&[pe]);
         }
     }
@@ -169,10 +169,10 @@ impl World {
     /// Completes the outstanding transfers of stream `id`. Copies to mapped peers are synchronous,
     /// so a full fence completes those.
     #[inline]
-    pub fn quiet_of(&self, id: Id) {
+    pub fn quiet_of(self, id: Id) {
         fence(Ordering::SeqCst);
-        if self.comm.has_engine() {
-            let stream = self.comm.streams.of(id);
+        if self.world.comm.has_engine() {
+            let stream = self.world.comm.streams.of(id);
             match stream.no_store.load(Ordering::Relaxed) {
                 true => self.land(stream),
                 false => self.complete(stream),
@@ -182,32 +182,32 @@ impl World {
 
     /// Completes the outstanding transfers of the default stream.
     #[inline]
-    pub fn quiet(&self) {
+    pub fn quiet(self) {
         self.quiet_of(0);
     }
 
     /// Completes the outstanding transfers of all streams.
-    pub fn quiet_all(&self) {
+    pub fn quiet_all(self) {
         fence(Ordering::SeqCst);
-        if self.comm.has_engine() {
-            self.comm.streams.made().for_each(|stream| self.complete(stream));
+        if self.world.comm.has_engine() {
+            self.world.comm.streams.made().for_each(|stream| self.complete(stream));
         }
     }
 
     /// Completes the outstanding transfers of stream `id` to some PEs.
-    pub fn quiet_at(&self, id: Id, pes: &[Pe]) {
+    pub fn quiet_at(self, id: Id, pes: &[Pe]) {
         fence(Ordering::SeqCst);
-        if self.comm.has_engine() {
-            self.land(self.comm.streams.of(id));
+        if self.world.comm.has_engine() {
+            self.land(self.world.comm.streams.of(id));
             let remote: Vec<Pe> =
-                pes.iter().copied().filter(|&pe| self.segments.is_remote(pe)).collect();
+                pes.iter().copied().filter(|&pe| self.world.segments.is_remote(pe)).collect();
             if !remote.is_empty() {
                 self.remote_quiet(&remote);
             }
         }
     }
 
-    fn complete(&self, stream: &WriteStream) {
+    fn complete(self, stream: &WriteStream) {
         self.land(stream);
         let (peers, begun) = stream.open();
         if !peers.is_empty() && self.remote_quiet(&peers) {

@@ -7,15 +7,30 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::Pe;
 use raidshmem_segment::waits::Waiting;
 
-use super::World;
 use super::fewer::Members;
+use super::world::finish::TOGETHER;
+use super::{Fault, World};
+
+/// The consequences of a loss for the calls of this PE.
+#[derive(Clone, Copy)]
+pub struct LossResponse<'a> {
+    pub(super) world: &'a World,
+}
 
 impl World {
+    /// Returns the consequences of a loss for the calls of this PE.
+    #[inline]
+    pub fn loss_response(&self) -> LossResponse<'_> {
+        LossResponse { world: self }
+    }
+
     /// Returns true in shrink mode: for calls that only such jobs may make, and for work among the
     /// living PEs.
     #[inline]
@@ -32,32 +47,33 @@ impl World {
     pub(crate) fn goes_back(&self) -> bool {
         !self.shrinks() && self.store.protection().is_some()
     }
+}
 
-    // ---- views --------------------------------------------------------------------------------
-
+impl LossResponse<'_> {
     /// Returns true if a wait for another PE must return: a loss is known that the program has not
     /// acknowledged, or that will roll it back.
-    pub(super) fn is_disturbed(&self) -> bool {
-        if !self.shrinks() {
-            return self.members.faulted() && (!self.logs() || self.all_go_back());
+    pub(super) fn is_disturbed(self) -> bool {
+        if !self.world.shrinks() {
+            return self.world.members.faulted()
+                && (!self.world.logs() || self.world.all_go_back());
         }
-        self.adopt();
-        self.fewer.has_news()
+        self.world.survivors().adopt();
+        self.world.fewer.has_news()
     }
 
     /// Returns true if a call that concerns other PEs does less than it should; called once a loss
     /// is known. Ends the job if this PE has to come to its end without the others.
     #[cold]
-    pub(super) fn cut(&self) -> bool {
-        if self.logs() && !self.all_go_back() {
+    pub(super) fn cut(self) -> bool {
+        if self.world.logs() && !self.world.all_go_back() {
             return false;
         }
-        if self.shrinks() {
-            self.adopt();
+        if self.world.shrinks() {
+            self.world.survivors().adopt();
             return false;
         }
         if self.is_local_rollback() {
-            self.members.say(&PeMessage::NeedsOthers);
+            self.world.members.say(&PeMessage::NeedsOthers);
             loop {
                 std::thread::park(); // the launcher ends every PE
             }
@@ -67,103 +83,138 @@ impl World {
     }
 
     /// Returns true between a death and the restart, if the restart undoes what is done meanwhile.
-    pub fn is_undone(&self) -> bool {
-        !self.shrinks() && self.interrupted()
+    pub fn is_undone(self) -> bool {
+        !self.world.shrinks() && self.interrupted()
     }
 
     /// Returns true if a known loss, not yet restored, interrupts what PEs do together.
-    pub fn breaks_off(&self) -> bool {
-        !self.shrinks() && self.members.faulted()
+    pub fn breaks_off(self) -> bool {
+        !self.world.shrinks() && self.world.members.faulted()
     }
 
     /// Returns true between a death and the restart, and for good in a PE that comes to its end
     /// alone.
-    pub fn is_faulted(&self) -> bool {
-        if self.shrinks() { self.interrupted() } else { self.members.faulted() }
+    pub fn is_faulted(self) -> bool {
+        if self.world.shrinks() { self.interrupted() } else { self.world.members.faulted() }
     }
 
     /// Notes that a call has met a loss, through a broken connection.
-    pub(super) fn met_loss(&self) {
-        if !self.shrinks() {
+    pub(super) fn met_loss(self) {
+        if !self.world.shrinks() {
             self.note_cut();
         }
     }
 
     /// Returns true if PE `pe` is lost for good, which happens only in shrink mode.
-    pub fn lost_for_good(&self, pe: Pe) -> bool {
-        self.shrinks() && self.is_lost_now(pe)
+    pub fn lost_for_good(self, pe: Pe) -> bool {
+        self.world.shrinks() && self.world.survivors().is_lost_now(pe)
     }
 
     /// Acknowledges the losses known to the program. Returns true in shrink mode, in which a
     /// restart does nothing else.
-    pub(crate) fn acknowledges(&self) -> bool {
-        if self.shrinks() {
-            self.adopt();
-            self.fewer.acknowledge();
+    pub(crate) fn acknowledges(self) -> bool {
+        if self.world.shrinks() {
+            self.world.survivors().adopt();
+            self.world.fewer.acknowledge();
         }
-        self.shrinks()
+        self.world.shrinks()
     }
 
     /// Notes that the program queries the losses, which are those that it acknowledges next.
-    pub(crate) fn is_asked(&self) {
-        if self.shrinks() {
-            self.fewer.ask(self.adopt());
+    pub(crate) fn is_asked(self) {
+        if self.world.shrinks() {
+            self.world.fewer.ask(self.world.survivors().adopt());
         }
     }
 
-    // ---- calls --------------------------------------------------------------------------------
-
     /// Returns true if a write to PE `pe` must be dropped.
     #[inline]
-    pub fn drops_at(&self, pe: Pe) -> bool {
+    pub fn drops_at(self, pe: Pe) -> bool {
         let cut = self.cut_short_at(pe);
-        if cut && self.shrinks() {
-            self.fewer.drop_write();
+        if cut && self.world.shrinks() {
+            self.world.fewer.drop_write();
         }
         cut
     }
 
     /// Returns true if a request to PE `pe`, in a call that met a loss, is void.
-    pub(super) fn is_void(&self, pe: Pe) -> bool {
-        if self.shrinks() {
-            self.adopt();
-            return self.fewer.is_lost(pe);
+    pub(super) fn is_void(self, pe: Pe) -> bool {
+        if self.world.shrinks() {
+            self.world.survivors().adopt();
+            return self.world.fewer.is_lost(pe);
         }
         true
     }
 
     /// Returns true if a test of words must report success, since a loop around it would not end.
-    pub fn lets_go(&self) -> bool {
-        if self.shrinks() { self.is_disturbed() } else { self.cut_short() }
+    pub fn lets_go(self) -> bool {
+        if self.world.shrinks() { self.is_disturbed() } else { self.cut_short() }
     }
 
     /// Returns the agreement of the living PEs, in shrink mode; None where PEs meet otherwise.
-    pub fn agreed(
-        &self,
-        members: impl FnOnce() -> Members,
-        with: (u64, u64),
-    ) -> Option<AgreedBits> {
-        self.shrinks().then(|| self.agree(&members(), with))
+    pub fn agreed(self, members: impl FnOnce() -> Members, with: (u64, u64)) -> Option<AgreedBits> {
+        self.world.shrinks().then(|| self.world.survivors().agree(&members(), with))
     }
 
     /// Leaves a team or an active set, whose words may then be reused.
-    pub fn leave_group(&self, members: impl FnOnce() -> Members) {
-        if self.shrinks() {
-            self.give_back(&members());
+    pub fn leave_group(self, members: impl FnOnce() -> Members) {
+        if self.world.shrinks() {
+            self.world.survivors().give_back(&members());
         }
     }
 
     /// Waits until words are `ready`, or until the PE that should make them so `is_gone`: lost for
     /// good, or with rollback, any PE lost.
     pub fn wait_for_partner(
-        &self,
+        self,
         waiting: impl FnOnce() -> Waiting,
         is_gone: impl Fn() -> bool,
         ready: impl Fn() -> bool,
     ) {
-        match self.shrinks() {
-            true => self.wait_for_words(waiting, || is_gone() || ready()),
-            false => _ = self.wait_until(waiting, ready),
+        match self.world.shrinks() {
+            true => self.world.wait_for_words(waiting, || is_gone() || ready()),
+            false => _ = self.world.wait_until(waiting, ready),
         }
+    }
+
+    /// Returns true if a call that concerns other PEs must do less than it should. Ends the job if
+    /// this PE must finish without them.
+    #[inline]
+    pub fn cut_short(self) -> bool {
+        self.world.members.faulted() && self.cut()
+    }
+
+    /// Like `cut_short`, for a call that concerns only PE `pe`.
+    #[inline]
+    pub fn cut_short_at(self, pe: Pe) -> bool {
+        let cut = self.world.members.faulted()
+            && !(pe == self.world.me() && self.is_local_rollback())
+            && self.cut();
+        cut || self.world.fewer.is_lost(pe)
+    }
+
+    /// Records that a call of the program has done less than it should.
+    pub(crate) fn note_cut(self) {
+        self.world.finish.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if this PE rolled back when other PEs were at their end.
+    pub fn is_local_rollback(self) -> bool {
+        self.world.finish.company.load(Ordering::Relaxed) != TOGETHER
+    }
+
+    /// Returns true if a collective call has no effect: a loss is known, or this PE is alone.
+    pub(crate) fn is_apart(self) -> bool {
+        self.is_disturbed() || self.is_local_rollback()
+    }
+
+    /// Returns true between a death and the restart, or its acknowledgement if no PE rolls back.
+    pub fn interrupted(self) -> bool {
+        self.is_disturbed() && !self.is_local_rollback()
+    }
+
+    /// Returns an error if this PE has seen a fault.
+    pub fn healthy(self) -> Result<(), Fault> {
+        if self.cut_short() { Err(Fault) } else { Ok(()) }
     }
 }

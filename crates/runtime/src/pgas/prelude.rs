@@ -29,30 +29,44 @@ use super::world::prelude::PreludeMode;
 /// The call that records the PEs that share memory when the program begins.
 const SHARING: Call = Call { name: "SHMEM_TEAM_SHARED", with: 0 };
 
+/// The calls of the program before its first checkpoint call.
+#[derive(Clone, Copy)]
+pub struct FirstCalls<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the calls of the program before its first checkpoint call.
+    #[inline]
+    pub fn first_calls(&self) -> FirstCalls<'_> {
+        FirstCalls { world: self }
+    }
+
     /// Returns true while results of calls are recorded or replayed.
     #[inline]
     pub fn in_prelude(&self) -> bool {
         self.prelude.is_open()
     }
+}
 
+impl FirstCalls<'_> {
     /// Returns the result of a call: that of `act`, which `show` encodes for the record, or in a
     /// substitute that of its predecessor, which `give` decodes.
     pub fn result_of<R>(
-        &self,
+        self,
         call: Call,
         act: impl FnOnce() -> R,
         show: impl FnOnce(&R) -> Vec<u8>,
         give: impl FnOnce(Vec<u8>) -> R,
     ) -> R {
-        if self.prelude.is_given() {
+        if self.world.prelude.is_given() {
             return give(self.result_before(&call));
         }
         let result = act();
-        if let PreludeMode::Noted(notes) = &mut *lock(&self.prelude.mode) {
+        if let PreludeMode::Noted(notes) = &mut *lock(&self.world.prelude.mode) {
             notes.note(call.digest(), &show(&result));
             if notes.is_full() {
-                self.prelude.close();
+                self.world.prelude.close();
             }
         }
         result
@@ -60,9 +74,9 @@ impl World {
 
     /// Records the PEs of `SHMEM_TEAM_SHARED` as the program begins, for a substitute that may run
     /// on another node.
-    pub(super) fn begin_prelude(&self) {
-        if let PreludeMode::Noted(notes) = &mut *lock(&self.prelude.mode) {
-            let (first, stride, size) = self.sharing();
+    pub(super) fn begin_prelude(self) {
+        if let PreludeMode::Noted(notes) = &mut *lock(&self.world.prelude.mode) {
+            let (first, stride, size) = self.world.topology().sharing();
             let words = [first as u64, stride as u64, size as u64];
             let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
             notes.note(SHARING.digest(), &bytes);
@@ -70,20 +84,20 @@ impl World {
     }
 
     /// Returns the PEs that shared memory with the first process of this number.
-    pub(super) fn sharing_before(&self) -> Option<(isize, isize, usize)> {
-        let PreludeMode::Given(results) = &*lock(&self.prelude.mode) else { return None };
+    pub(super) fn sharing_before(self) -> Option<(isize, isize, usize)> {
+        let PreludeMode::Given(results) = &*lock(&self.world.prelude.mode) else { return None };
         let (words, _) = results.first(SHARING.digest())?.as_chunks();
         let [first, stride, size] = *words.first_chunk::<3>()?;
         let [first, stride] = [first, stride].map(isize::from_le_bytes);
         Some((first, stride, usize::from_le_bytes(size)))
     }
 
-    fn result_before(&self, call: &Call) -> Vec<u8> {
-        let known = match &mut *lock(&self.prelude.mode) {
+    fn result_before(self, call: &Call) -> Vec<u8> {
+        let known = match &mut *lock(&self.world.prelude.mode) {
             PreludeMode::Given(results) => results.next(call.name, call.digest()),
             _ => Known::NoSuchCall,
         };
-        let most = limit(self.n_pes());
+        let most = limit(self.world.n_pes());
         match known {
             Known::Result(result) => result,
             Known::NoRoom => self.end_for(
@@ -98,18 +112,18 @@ impl World {
     }
 
     #[cold]
-    fn end_for(&self, call: &str, why: &str) -> ! {
+    fn end_for(self, call: &str, why: &str) -> ! {
         let words = format!(
             "unrecoverable: PE {}: {call} in a substitute before its first checkpoint call: {why}",
-            self.me()
+            self.world.me()
         );
-        self.members.end_job(UNRECOVERABLE, Some(words))
+        self.world.members.end_job(UNRECOVERABLE, Some(words))
     }
 
     /// Ends the prelude when the program reaches its first checkpoint call.
-    pub(crate) fn end_prelude(&self) {
-        self.prelude.close();
-        let mode = std::mem::replace(&mut *lock(&self.prelude.mode), PreludeMode::Closed);
+    pub(crate) fn end_prelude(self) {
+        self.world.prelude.close();
+        let mode = std::mem::replace(&mut *lock(&self.world.prelude.mode), PreludeMode::Closed);
         match mode {
             PreludeMode::Closed => {}
             PreludeMode::Noted(notes) => self.hand_over(notes.into_record()),
@@ -123,11 +137,11 @@ impl World {
     }
 
     /// Sends the record, and waits until the launcher has that of each PE or a PE was lost.
-    fn hand_over(&self, record: Vec<u8>) {
-        let Some(channel) = self.members.channel() else { return };
+    fn hand_over(self, record: Vec<u8>) {
+        let Some(channel) = self.world.members.channel() else { return };
         // If the agent is gone, this process dies with it.
         let _ = channel.send(&PeMessage::PreludeOver { record }, &[]);
-        let kept = || self.members.has_preludes() || self.members.faulted();
-        self.wait_raw(|| self.waiting_for_all("shmem_checkpoint_all"), kept);
+        let kept = || self.world.members.has_preludes() || self.world.members.faulted();
+        self.world.wait_raw(|| self.world.waiting_for_all("shmem_checkpoint_all"), kept);
     }
 }

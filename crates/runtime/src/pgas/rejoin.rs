@@ -18,32 +18,29 @@ use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 
-use super::World;
-use super::gathering::MeetingOutcome;
+use super::gathering::{LogMeetings, MeetingOutcome};
 use super::local::Call;
 
 /// The contribution of a PE: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];
 
-impl World {
+impl LogMeetings<'_> {
     /// Waits, if calls are logged, until all PEs have come to `call` and are members of one view.
     /// Returns false if all PEs roll back. `forget` drops the known changes since the last
     /// checkpoint, if a PE rolled back since then.
-    pub(crate) fn agree_on_view(
-        &self,
-        call: &'static str,
-        at_end: bool,
-        forget: impl Fn(),
-    ) -> bool {
-        if !self.logs() {
+    pub(crate) fn agree_on_view(self, call: &'static str, at_end: bool, forget: impl Fn()) -> bool {
+        if !self.world.logs() {
             return true;
         }
         let mut first = true;
         loop {
-            let seen = || first || self.members.view().whole();
-            self.wait_raw(|| self.waiting_for_all(call), || seen() || self.all_go_back());
-            let replayed = self.local.way() == LogMode::Replayed;
-            let bring = || [self.members.joined().0, self.members.view_number().0];
+            let seen = || first || self.world.members.view().whole();
+            self.world.wait_raw(
+                || self.world.waiting_for_all(call),
+                || seen() || self.world.all_go_back(),
+            );
+            let replayed = self.world.local.way() == LogMode::Replayed;
+            let bring = || [self.world.members.joined().0, self.world.members.view_number().0];
             let all = match self.meet_to_agree(Call { name: call, with: 1 }, bring) {
                 Err(goes_on) => return goes_on,
                 Ok(all) => all,
@@ -63,13 +60,13 @@ impl World {
 
     /// Returns all contributions. The error is true if a PE left no record, false if all PEs roll
     /// back.
-    fn meet_to_agree(&self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
+    fn meet_to_agree(self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
         let what = || bring().iter().flat_map(|number| number.to_ne_bytes()).collect();
         match self.meet_bringing(call, what) {
             MeetingOutcome::Cut => Err(false),
             MeetingOutcome::Plain => {
                 self.is_met();
-                self.members.work_in(self.members.joined());
+                self.world.members.work_in(self.world.members.joined());
                 Err(true)
             }
             MeetingOutcome::Together(parts) => {
@@ -78,7 +75,7 @@ impl World {
                     let word = |(pe, &(at, _)): (Pe, &(usize, usize))| {
                         [0, 8].map(|more| self.part_word(pe, at + more))
                     };
-                    all = Pe::all(self.n_pes()).zip(parts).map(word).collect();
+                    all = Pe::all(self.world.n_pes()).zip(parts).map(word).collect();
                 });
                 self.is_met();
                 if is_read { Ok(all) } else { Err(false) }
@@ -86,14 +83,14 @@ impl World {
         }
     }
 
-    fn part_word(&self, pe: Pe, at: usize) -> u64 {
-        self.segments.bytes_of(pe, at, 8).try_into().map_or(0, u64::from_ne_bytes)
+    fn part_word(self, pe: Pe, at: usize) -> u64 {
+        self.world.segments.bytes_of(pe, at, 8).try_into().map_or(0, u64::from_ne_bytes)
     }
 
     /// Handles the loss of this PE's predecessor after the deciding meeting.
-    fn agreed_without(&self, at_end: bool) -> bool {
+    fn agreed_without(self, at_end: bool) -> bool {
         if !at_end {
-            self.roll_all_back(&Reason::InCheckpoint);
+            self.world.call_log().roll_all_back(&Reason::InCheckpoint);
             return false;
         }
         self.join_local_at_end();
@@ -102,16 +99,16 @@ impl World {
     }
 
     /// Joins the view that all PEs see, together with them.
-    fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
-        let view = self.members.view();
+    fn join_with_all(self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
+        let view = self.world.members.view();
         if view.number != number {
-            self.roll_all_back(&Reason::InCheckpoint);
+            self.world.call_log().roll_all_back(&Reason::InCheckpoint);
             return false;
         }
-        self.reset_control();
+        self.world.barriers().reset_control();
         forget();
-        self.join(&view);
-        self.members.work_in(number);
+        self.world.join(&view);
+        self.world.members.work_in(number);
         if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), MeetingOutcome::Cut) {
             return false;
         }
@@ -122,26 +119,31 @@ impl World {
 
     /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and finishes.
     /// Returns false if all PEs roll back.
-    pub(super) fn join_local_at_end(&self) -> bool {
-        if !self.local.is_on() || !self.members.view().local {
+    pub(super) fn join_local_at_end(self) -> bool {
+        if !self.world.local.is_on() || !self.world.members.view().local {
             return false;
         }
         let over = |view: &View| !view.local || view.whole();
-        self.wait_raw(|| Waiting::anyone(Which::Finalize.name()), || over(&self.members.view()));
-        let view = self.members.view();
+        self.world.wait_raw(
+            || Waiting::anyone(Which::Finalize.name()),
+            || over(&self.world.members.view()),
+        );
+        let view = self.world.members.view();
         if view.local {
-            self.join(&view);
-            self.members.work_in(view.number);
+            self.world.join(&view);
+            self.world.members.work_in(view.number);
         }
         view.local
     }
 
     /// Requests a global rollback after a loss that prevented a checkpoint.
-    pub(crate) fn lost_in_checkpoint(&self) {
-        if self.logs() {
+    pub(crate) fn lost_in_checkpoint(self) {
+        if self.world.logs() {
             let why = Reason::InCheckpoint.to_string();
-            self.members.say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.me()) });
-            self.local.set_way(LogMode::Plain);
+            self.world
+                .members
+                .say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.world.me()) });
+            self.world.local.set_way(LogMode::Plain);
         }
     }
 }

@@ -20,18 +20,19 @@ use raidshmem_segment::log::Word;
 use raidshmem_sys::lock;
 use tracing::info;
 
-use super::World;
+use super::caller::Caller;
+use super::gathering::LogMeetings;
 use super::world::local::TimedReplay;
 
-impl World {
+impl<'a> LogMeetings<'a> {
     /// Begins a replay, with the log of the predecessor, from the checkpoint.
-    pub(crate) fn begin_replay(&self) {
-        let (log, cursor) = (self.own_log(), &self.local.cursor);
-        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
-        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        let mut state = lock(&self.local.meetings);
+    pub(crate) fn begin_replay(self) {
+        let (log, cursor) = (self.world.call_log().own_log(), &self.world.local.cursor);
+        self.world.local.era.store(log.get(Word::Era), Ordering::Relaxed);
+        self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
+        let mut state = lock(&self.world.local.meetings);
         let mut meetings = None;
-        let replay = Replay::begin(&self, self.me(), self.n_pes(), |found| {
+        let replay = Replay::begin(&self.world, self.world.me(), self.world.n_pes(), |found| {
             if found.record.kind == Kind::Meeting {
                 log.link(state.last, found.from);
                 state.last = Some(found.from);
@@ -48,42 +49,42 @@ impl World {
         let said = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
         let (met, comes) = met_before(said, meetings);
         comes.into_iter().for_each(|last| self.comes(&log, last));
-        (state.met, state.seen) = (met, vec![None; self.n_pes()]);
+        (state.met, state.seen) = (met, vec![None; self.world.n_pes()]);
         drop(state);
         let begun = Some(std::time::Instant::now());
-        *lock(&self.local.replay) = TimedReplay { replay, begun, took: Duration::ZERO };
-        self.local.set_way(LogMode::Replayed);
+        *lock(&self.world.local.replay) = TimedReplay { replay, begun, took: Duration::ZERO };
+        self.world.local.set_way(LogMode::Replayed);
         info!("replays {end} bytes of its log");
         self.catch_up();
     }
 
     /// Returns the payload of the next record.
-    pub(super) fn brought_before(&self) -> &[u8] {
-        self.own_payload(lock(&self.local.replay).replay.at())
+    pub(super) fn brought_before(self) -> &'a [u8] {
+        self.own_payload(lock(&self.world.local.replay).replay.at())
     }
 
     /// Returns the payload of the own record at `from`.
-    pub(super) fn own_payload(&self, from: usize) -> &[u8] {
-        self.own_log().read(from).map_or(&[], |found| {
-            self.segments.bytes_of(self.me(), found.payload, found.record.len as usize)
+    pub(super) fn own_payload(self, from: usize) -> &'a [u8] {
+        self.world.call_log().own_log().read(from).map_or(&[], |found| {
+            self.world.segments.bytes_of(self.world.me(), found.payload, found.record.len as usize)
         })
     }
 
     /// Notes that the result of a meeting is in place.
-    pub fn is_met(&self) {
+    pub fn is_met(self) {
         self.catch_up();
     }
 
     /// Becomes reachable at the end of the log, unless all PEs roll back.
-    pub(super) fn catch_up(&self) {
-        handover::catch_up(&mut self.caller("a local rollback")).unwrap_or(())
+    pub(super) fn catch_up(self) {
+        handover::catch_up(&mut Caller::new(self.world, "a local rollback")).unwrap_or(())
     }
 
     /// Returns, as a message, the reasons against a local rollback in the logs of all PEs.
-    pub(crate) fn findings(&self) -> Option<String> {
+    pub(crate) fn findings(self) -> Option<String> {
         let mut sum = Finding::default();
-        for pe in Pe::all(self.n_pes()) {
-            let why = self.log_of(pe).against();
+        for pe in Pe::all(self.world.n_pes()) {
+            let why = self.world.call_log().log_of(pe).against();
             let reason = (!why.is_empty()).then_some(Reason::Reported { why });
             sum.add(Finding::of(pe, reason));
         }
@@ -91,12 +92,12 @@ impl World {
     }
 
     /// Reports the replay of this PE, which has met the other PEs since.
-    pub(super) fn report_replay(&self) {
-        let replay = std::mem::take(&mut *lock(&self.local.replay));
+    pub(super) fn report_replay(self) {
+        let replay = std::mem::take(&mut *lock(&self.world.local.replay));
         if replay.begun.is_some() {
-            let (pe, number) = (self.me(), self.store.agreed());
+            let (pe, number) = (self.world.me(), self.world.store.agreed());
             let (micros, calls) = (replay.took.as_micros() as u64, replay.replay.calls());
-            self.members.report(ProgressReport::Replayed { pe, number, micros, calls });
+            self.world.members.report(ProgressReport::Replayed { pe, number, micros, calls });
         }
     }
 }

@@ -30,18 +30,35 @@ enum Question {
     Stop = 2,
 }
 
+/// The decisions in a checkpoint call.
+#[derive(Clone, Copy)]
+pub struct SaveDecisions<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the decisions in a checkpoint call.
+    #[inline]
+    pub fn save_decisions(&self) -> SaveDecisions<'_> {
+        SaveDecisions { world: self }
+    }
+}
+
+impl SaveDecisions<'_> {
     /// Returns true if the present checkpoint call of the program saves; by default each does. All
     /// PEs that know of no loss get the same answer.
-    pub(crate) fn saves_now(&self, call: &'static str) -> bool {
-        if self.is_local_rollback() || !self.timing.may_pass() || self.timing.is_promised() {
+    pub(crate) fn saves_now(self, call: &'static str) -> bool {
+        if self.world.loss_response().is_local_rollback()
+            || !self.world.timing.may_pass()
+            || self.world.timing.is_promised()
+        {
             return true;
         }
-        let is_due = || self.timing.is_due() || self.members.is_stopping();
-        if self.logs() {
+        let is_due = || self.world.timing.is_due() || self.world.members.is_stopping();
+        if self.world.logs() {
             return self.decided_logged(call, is_due);
         }
-        if self.members.faulted() {
+        if self.world.members.faulted() {
             return true;
         }
         self.decided(call, Question::Due, is_due).unwrap_or(true)
@@ -49,53 +66,54 @@ impl World {
 
     /// Returns true if the job must stop once its next checkpoint is on disk. All PEs that know of
     /// no loss get the same answer.
-    pub(crate) fn stops(&self, call: &'static str) -> bool {
-        let may_stop = self.timing.may_stop() && !self.members.faulted();
-        let is_stopping = || self.members.is_stopping();
+    pub(crate) fn stops(self, call: &'static str) -> bool {
+        let may_stop = self.world.timing.may_stop() && !self.world.members.faulted();
+        let is_stopping = || self.world.members.is_stopping();
         may_stop && self.decided(call, Question::Stop, is_stopping).unwrap_or(false)
     }
 
     /// Like `decided`, for a logged call.
-    fn decided_logged(&self, call: &'static str, decide: impl FnOnce() -> bool) -> bool {
-        let what = || if self.me() == Pe(0) { vec![u8::from(decide())] } else { Vec::new() };
-        let met = self.meet_bringing(Call { name: call, with: 0 }, what);
+    fn decided_logged(self, call: &'static str, decide: impl FnOnce() -> bool) -> bool {
+        let what = || if self.world.me() == Pe(0) { vec![u8::from(decide())] } else { Vec::new() };
+        let met = self.world.log_meetings().meet_bringing(Call { name: call, with: 0 }, what);
         let is_due = match met {
             MeetingOutcome::Together(parts) => {
                 let mut says = true;
-                let is_read = self.work_out(parts, |parts| {
-                    says = self.segments.bytes_of(Pe(0), parts[0].0, 1) != [0];
+                let is_read = self.world.log_meetings().work_out(parts, |parts| {
+                    says = self.world.segments.bytes_of(Pe(0), parts[0].0, 1) != [0];
                 });
                 !is_read || says
             }
             // Without a record there is no decision to read.
             MeetingOutcome::Plain | MeetingOutcome::Cut => true,
         };
-        self.is_met();
+        self.world.log_meetings().is_met();
         is_due
     }
 
     /// Returns the decision of PE 0; None if a PE was lost.
     fn decided(
-        &self,
+        self,
         call: &'static str,
         question: Question,
         decide: impl FnOnce() -> bool,
     ) -> Option<bool> {
-        let turn = (self.comm.epochs()[Barrier::Protocol as usize].load(Ordering::Relaxed) + 1) & 1;
+        let turn =
+            (self.world.comm.epochs()[Barrier::Protocol as usize].load(Ordering::Relaxed) + 1) & 1;
         let bit = 1 << (question as u64 + turn);
-        if self.me() == Pe(0) {
-            let word = &self.segments.own().words().site.due;
+        if self.world.me() == Pe(0) {
+            let word = &self.world.segments.own().words().site.due;
             let other = word.load(Ordering::Relaxed) & !bit;
             word.store(if decide() { other | bit } else { other }, Ordering::SeqCst);
         }
-        self.barrier_of(Barrier::Protocol, call).ok()?;
+        self.world.barriers().barrier_of(Barrier::Protocol, call).ok()?;
         let at = offset_of!(Words, site) + offset_of!(SiteWords, due);
         let mut decision = None;
-        self.wait_raw(
-            || self.waiting_for_all(call),
+        self.world.wait_raw(
+            || self.world.waiting_for_all(call),
             || {
-                decision = self.comm.look(Pe(0), at);
-                decision.is_some() || self.members.faulted()
+                decision = self.world.comm.look(Pe(0), at);
+                decision.is_some() || self.world.members.faulted()
             },
         );
         decision.map(|word| word & bit != 0)

@@ -44,57 +44,71 @@ const ENGINE: u32 = 8;
 /// Yields between two moves to the PE's own processor: a move costs as much as a few yields.
 const SPREAD: u32 = 256;
 
+/// The threads of this PE that wait.
+#[derive(Clone, Copy)]
+pub struct Waits<'a> {
+    pub(super) world: &'a World,
+}
+
 impl World {
+    /// Returns the threads of this PE that wait.
+    #[inline]
+    pub fn blocking(&self) -> Waits<'_> {
+        Waits { world: self }
+    }
+
     /// Blocks until `ready`, or until a PE is lost. Calls `waiting` only if that takes long.
     pub fn wait_until(
         &self,
         waiting: impl FnOnce() -> Waiting,
         mut ready: impl FnMut() -> bool,
     ) -> Result<(), Fault> {
-        self.waits();
+        self.call_sites().waits();
         let mut done = false;
-        self.wait(waiting, true, || {
+        self.blocking().wait(waiting, true, || {
             done = ready();
-            done || self.is_disturbed()
+            done || self.loss_response().is_disturbed()
         });
-        self.came(done)
-    }
-
-    /// Returns the outcome of a finished wait.
-    pub(super) fn came(&self, done: bool) -> Result<(), Fault> {
-        if done {
-            return Ok(());
-        }
-        self.cut();
-        Err(Fault)
+        self.blocking().came(done)
     }
 
     /// Blocks until `ready`, whatever happens. A thread that changes what `ready` reads calls
     /// `wake` afterwards.
     pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
-        self.wait(waiting, false, ready);
+        self.blocking().wait(waiting, false, ready);
     }
 
     /// Like `wait_raw`, for words that puts change.
     pub fn wait_for_words(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
-        self.wait(waiting, true, ready);
+        self.blocking().wait(waiting, true, ready);
+    }
+}
+
+impl Waits<'_> {
+    /// Returns the outcome of a finished wait.
+    pub(super) fn came(self, done: bool) -> Result<(), Fault> {
+        if done {
+            return Ok(());
+        }
+        self.world.loss_response().cut();
+        Err(Fault)
     }
 
     fn wait(
-        &self,
+        self,
         waiting: impl FnOnce() -> Waiting,
         plain_stores: bool,
         mut ready: impl FnMut() -> bool,
     ) {
         let (looks, offers) =
-            if self.pace.oversubscribed { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
+            if self.world.pace.oversubscribed { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
         let (mut offer, mut longer) = (0, None);
         let mut goes_on = || {
             offer += 1;
             offer <= offers
-                || !self.pace.oversubscribed && {
+                || !self.world.pace.oversubscribed && {
                     let (since, longer) =
-                        *longer.get_or_insert_with(|| (Instant::now(), self.comm.patience()));
+                        *longer.get_or_insert_with(|| (Instant::now(), self.world.comm.patience()));
                     since.elapsed() < longer
                 }
         };
@@ -104,24 +118,24 @@ impl World {
                     return;
                 }
                 if look % ENGINE == 0 {
-                    self.comm.progress();
+                    self.world.comm.progress();
                 }
                 std::hint::spin_loop();
             }
-            self.comm.progress();
+            self.world.comm.progress();
             std::thread::yield_now();
             self.spread();
         }
-        self.land_before_sleep();
+        self.world.transfers().land_before_sleep();
         self.sleep(waiting(), plain_stores, ready);
     }
 
     #[cold]
-    fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+    fn sleep(self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
         debug!("waits in {} for {}", waiting.call, waiting.whom);
         let call = waiting.call;
-        let words = self.segments.own().words();
-        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.store.agreed()));
+        let words = self.world.segments.own().words();
+        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.world.store.agreed()));
         let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);
@@ -129,7 +143,7 @@ impl World {
             announce(&bell.sleepers);
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
-                self.comm.rest();
+                self.world.comm.rest();
                 let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
                 futex::sleep_while(&bell.doorbell, seen, limit);
             }
@@ -146,12 +160,12 @@ impl World {
     /// Returns to the PE's own processor now and then. When other programs run, the kernel puts two
     /// PEs on one processor and leaves them there: each yields to the other as soon as it waits, so
     /// neither seems to need a whole one.
-    fn spread(&self) {
+    fn spread(self) {
         // Relaxed: the number only paces the moves.
-        if self.pace.spreads
-            && self.pace.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1
+        if self.world.pace.spreads
+            && self.world.pace.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1
         {
-            process::start_on(self.me().at());
+            process::start_on(self.world.me().at());
         }
     }
 }

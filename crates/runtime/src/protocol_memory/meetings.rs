@@ -31,13 +31,18 @@ impl RealMemory<'_> {
         let ending = words.ending.load(Ordering::SeqCst);
         match at {
             At::BarrierQ => {
-                let machine = world.machines_of(&self.view)[world.me().at()];
+                let machine = world.topology().machines_of(&self.view)[world.me().at()];
                 let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
-                Brought::Intents(Intents::of(own, &self.intent, limit), world.call())
+                Brought::Intents(Intents::of(own, &self.intent, limit), world.call_sites().call())
             }
             At::MeetSettling => {
                 let votes = Votes::of(world.store.recovery.vote());
-                Brought::Settling(votes, world.call(), ending, world.grouped())
+                Brought::Settling(
+                    votes,
+                    world.call_sites().call(),
+                    ending,
+                    world.grouping().grouped(),
+                )
             }
             At::MeetVerified => {
                 let found = world.segments.own().status();
@@ -63,7 +68,7 @@ impl RealMemory<'_> {
             world.comm.publish(&shape.members, world.members.incarnation());
         }
         if is_in_tree(at) {
-            world.come(&self.view, at, self.brings(at));
+            world.tree_meetings().come(&self.view, at, self.brings(at));
         }
         OpProgress::Done
     }
@@ -75,7 +80,7 @@ impl RealMemory<'_> {
         if !is_in_tree(at) {
             return OpProgress::Wait;
         }
-        if let Some(all) = self.world.met(at) {
+        if let Some(all) = self.world.tree_meetings().met(at) {
             self.take(at, all);
             return OpProgress::Done;
         }

@@ -173,7 +173,8 @@ impl Port for RealMemory<'_> {
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 if driver.call() == Call::Checkpoint {
-                    world.lost_in_checkpoint(); // else the lost PE waits for this one to leave it
+                    // Else the lost PE waits for this one to leave it.
+                    world.log_meetings().lost_in_checkpoint();
                 }
                 self.view = world.members.view();
                 world.refresh(&self.view);
@@ -183,17 +184,19 @@ impl Port for RealMemory<'_> {
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
                 let (_, calls, ending, _) = self.settled();
-                world.find_diverged(calls, *ending != 0);
+                world.call_sites().find_diverged(calls, *ending != 0);
             }
             Op::TakeGroups => {
                 let (.., grouped) = self.settled();
-                self.protection = world.groups_decided(grouped, number);
+                self.protection = world.grouping().groups_decided(grouped, number);
             }
             Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
             Op::ForgetDecision => world.store.recovery.set_decision(None),
             Op::SetAgreed => world.store.set_agreed(number),
-            Op::ClearShadow => world.clear_shadow(protection),
-            Op::BringInherited => self.len = world.bring_inherited(protection, number),
+            Op::ClearShadow => world.inheritance().clear_shadow(protection),
+            Op::BringInherited => {
+                self.len = world.inheritance().bring_inherited(protection, number)
+            }
             Op::Follow => return self.follow(),
             Op::ShowDamage => {
                 let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
@@ -213,7 +216,7 @@ impl Port for RealMemory<'_> {
         match (world.members.is_new(), self.faulted()) {
             (true, _) => EntryStatus::New,
             (_, true) => EntryStatus::Faulted,
-            _ if world.is_late() => EntryStatus::Late,
+            _ if world.call_sites().is_late() => EntryStatus::Late,
             _ => EntryStatus::Well,
         }
     }
@@ -222,7 +225,7 @@ impl Port for RealMemory<'_> {
         let Brought::Intents(intents, calls) = &self.met else {
             unreachable!("at barrier Q all say what they save");
         };
-        if let Err(words) = self.world.compare_calls(calls) {
+        if let Err(words) = self.world.call_sites().compare_calls(calls) {
             self.world.members.abort(&words);
         }
         self.refusal = checkpoint::agree(self.world, &self.protection, &self.view, intents).err();
@@ -242,7 +245,7 @@ impl Port for RealMemory<'_> {
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.world.is_shadowed(&self.protection, number)
+        self.world.inheritance().is_shadowed(&self.protection, number)
     }
 
     fn phase(&self) -> Option<Phase> {
@@ -255,7 +258,7 @@ impl Port for RealMemory<'_> {
 
     fn faulted(&self) -> bool {
         // In shrink mode the barriers find out about losses that all PEs know of.
-        self.world.breaks_off()
+        self.world.loss_response().breaks_off()
     }
 
     fn changed(&self) -> bool {
@@ -336,7 +339,7 @@ impl<'a> RealMemory<'a> {
         } else if op == Op::Await && !is_in_tree(driver.at()) && self.agrees {
             over = self.agreed_to(OpProgress::Done, call);
         } else if op == Op::Await && !is_in_tree(driver.at()) {
-            over = match world.barrier_of(Barrier::Protocol, call) {
+            over = match world.barriers().barrier_of(Barrier::Protocol, call) {
                 Ok(()) => OpProgress::Done,
                 Err(Fault) => OpProgress::Out(Outcome::Changed),
             };
@@ -361,7 +364,7 @@ impl<'a> RealMemory<'a> {
     /// lost.
     fn agreed_to(&self, over: OpProgress, call: &'static str) -> OpProgress {
         let met = u64::from(over == OpProgress::Done);
-        let decision = self.world.agree_all(call, (met, 0));
+        let decision = self.world.barriers().agree_all(call, (met, 0));
         match decision.value == 1 && decision.lost == self.left_out {
             true => OpProgress::Done,
             false => OpProgress::Out(Outcome::Changed),
@@ -379,22 +382,22 @@ impl<'a> RealMemory<'a> {
             return OpProgress::Wait;
         }
         self.asked.set(Some(now));
-        match world.follow(self.written) {
+        match world.call_sites().follow(self.written) {
             None if world.members.faulted() => OpProgress::Out(Outcome::Changed),
             None => OpProgress::Wait,
             Some(Verdict::Mismatch) => world.members.abort(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
                  called the checkpoint at {}, but PE {reference} has continued to {}",
                 world.me(),
-                world.site_of(world.me()),
-                world.describe(reference)
+                world.call_sites().site_of(world.me()),
+                world.call_sites().describe(reference)
             )),
             Some(Verdict::Meet) => {
-                world.caught_up();
+                world.call_sites().caught_up();
                 OpProgress::Done
             }
             Some(Verdict::Pass) => {
-                world.caught_up();
+                world.call_sites().caught_up();
                 OpProgress::Out(Outcome::Behind)
             }
         }
@@ -407,7 +410,7 @@ impl<'a> RealMemory<'a> {
         let protection = &*Arc::clone(&self.protection);
         match op {
             Op::ShowCall => self.show_call(driver),
-            Op::Quiet => world.quiet_all(),
+            Op::Quiet => world.transfers().quiet_all(),
             Op::Describe => self.describe(number),
             Op::Prepare => {
                 spill::keep(world, protection, number);
@@ -441,9 +444,9 @@ impl<'a> RealMemory<'a> {
     /// Publishes the place of the call, and the writes since the restart if they are needed.
     fn show_call(&mut self, driver: &Driver) {
         let (world, agreed) = (self.world, driver.number().previous());
-        let asked = driver.at() == At::Follow || world.is_reference();
+        let asked = driver.at() == At::Follow || world.call_sites().is_reference();
         self.written = if asked { since::written(world, &self.protection, agreed) } else { 0 };
-        world.show_progress(Activity::Checkpoint, self.written);
+        world.call_sites().show_progress(Activity::Checkpoint, self.written);
     }
 
     fn describe(&mut self, number: CheckpointNumber) {

@@ -79,8 +79,8 @@ impl RealMemory<'_> {
             }
             Op::Account => checkpoint::account(world, protection, self.len),
             Op::ResetWords => {
-                world.reset_control();
-                if !protection.mode.keeps_snapshot() && world.has_part() {
+                world.barriers().reset_control();
+                if !protection.mode.keeps_snapshot() && world.call_sites().has_part() {
                     world.sites.note_resumed(since::live(world));
                 }
             }
@@ -107,6 +107,7 @@ impl RealMemory<'_> {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world
+                    .completion()
                     .join_locally(&self.view, ending == Ending::Silent && !world.memory.excludes());
                 world.members.report(ProgressReport::LocalRollback {
                     pe: world.me(),
@@ -115,8 +116,8 @@ impl RealMemory<'_> {
                 });
             }
             (_, None) => {
-                world.join_all(&self.view);
-                world.report_groups(number);
+                world.completion().join_all(&self.view);
+                world.grouping().report_groups(number);
                 if world.me() == Pe(0) {
                     world.members.report(ProgressReport::Resumed { number, micros });
                 }

@@ -50,13 +50,13 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
                 return false; // it has reported an invalid tile
             }
             world.store.set_agreed(number);
-            world.begin_interval();
+            world.completion().begin_interval();
             world.timing.rolled_back_locally();
-            world.begin_replay();
+            world.log_meetings().begin_replay();
             true
         }
         Err(why) => {
-            world.demand_global_rollback(why);
+            world.call_log().demand_global_rollback(why);
             false
         }
     }
@@ -84,7 +84,7 @@ fn look(
     if !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
     }
-    if let Some(why) = world.findings() {
+    if let Some(why) = world.log_meetings().findings() {
         return Err(why);
     }
     let made = CallPlace { whole: log.get(Word::Site), source: log.get(Word::Source) };
@@ -104,7 +104,7 @@ fn look(
 /// Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
-        let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
+        let mapped = world.segments.if_mapped(pe).filter(|_| world.log_meetings().has_log(pe));
         mapped.is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
     };
     let (mut all, mut mapped) = (false, ViewNumber(0));

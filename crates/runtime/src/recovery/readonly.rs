@@ -38,7 +38,7 @@ pub fn said_by(world: &World, pe: Pe) -> Vec<HeldRange> {
         None => {
             let mut bytes = vec![0; RangeRecords::BYTES];
             let offset = world.segments.layout().store + RangeRecords::AT;
-            world.pull(&mut [Read { pe, offset, into: &mut bytes }]);
+            world.transfers().pull(&mut [Read { pe, offset, into: &mut bytes }]);
             RangeRecords::held_in(&bytes, world.job())
         }
     }

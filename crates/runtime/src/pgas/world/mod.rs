@@ -1,6 +1,6 @@
 //! A process of the job: its parts, and the functions that need several of them.
 //!
-//! Each part is a value of its own, and a function takes the parts that it needs:
+//! Each part is a value of its own, with the functions that need no other part:
 //!
 //! ```text
 //! members    published and adopted views, the agent          [`self::members`]
@@ -8,6 +8,22 @@
 //! memory     allocations, and coverage of a checkpoint       [`self::memory`]
 //! comm       the engine, pending transfers, barriers         [`self::comm`]
 //! store      the state of a PE for checkpoints               [`self::store`]
+//! ```
+//!
+//! Functions that need several parts belong to a task, which borrows the process:
+//!
+//! ```text
+//! loss_response             the consequences of a loss for calls       `policy.rs`
+//! survivors                 views and agreements in shrink mode        `fewer.rs`
+//! transfers                 operations on PEs that are not mapped      `remote.rs`
+//! barriers, tree_meetings   meetings of the program, of the protocol   `barrier.rs`, `meeting.rs`
+//! call_log, log_writer      logged calls, and their records            `local.rs`, `records.rs`
+//! log_meetings              meetings through logs, and replays         `gathering.rs`
+//! call_sites                published checkpoint calls                 `calls.rs`
+//! save_decisions            the choice of calls that save              `timing.rs`
+//! first_calls, inheritance  what a substitute repeats, and takes over  `prelude.rs`, `inherit.rs`
+//! completion, blocking      the end of this PE; its waiting threads    `finish.rs`, `wait.rs`
+//! grouping, survival, topology                                         here
 //! ```
 
 pub mod advised;
@@ -34,13 +50,14 @@ pub mod store_lock;
 pub mod stream;
 mod survival;
 pub mod timing;
+mod topology;
 pub mod watch;
 
 use std::sync::Mutex;
 
 use raidshmem_core::message::{Flaw, Job, ToPe};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::settings::{Collectives, Settings};
+use raidshmem_core::settings::Settings;
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{State, View};
 use raidshmem_segment::waits::Waiting;
@@ -50,9 +67,9 @@ use self::fewer::Fewer;
 use self::finish::Finish;
 use self::local::Local;
 use self::meetings::Meetings;
-use self::members::{Fault, Membership};
+use self::members::Membership;
 use self::memory::PeMemory;
-use self::nodes::{Nodes, progression};
+use self::nodes::Nodes;
 use self::pace::Pace;
 use self::policy::LossPolicy;
 use self::prelude::Prelude;
@@ -115,11 +132,6 @@ impl World {
         self.job.id
     }
 
-    /// Returns the thread level requested at initialisation.
-    pub fn thread_level(&self) -> i32 {
-        self.thread_level
-    }
-
     /// Returns the settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -136,12 +148,12 @@ impl World {
     /// Completes a recovery: makes this PE a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
-        self.note_places(view);
+        self.grouping().note_places(view);
         let mut living = view.pes.iter().filter(|pe| pe.state == State::Alive);
         let first = living.next().map(|pe| pe.node);
         let several = living.any(|pe| Some(pe.node) != first);
         self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()), several);
-        self.join_diverged();
+        self.call_sites().join_diverged();
     }
 
     /// Adopts the node of every PE alive in `view`, connects to those that cannot be mapped, and
@@ -198,13 +210,6 @@ impl World {
         self.wait_raw(waiting, || self.members.view_number() != view.number);
     }
 
-    // ---- the program --------------------------------------------------------------------------
-
-    /// Returns an error if this PE has seen a fault.
-    pub fn healthy(&self) -> Result<(), Fault> {
-        if self.cut_short() { Err(Fault) } else { Ok(()) }
-    }
-
     // ---- locations ----------------------------------------------------------------------------
 
     /// Returns the local base address of PE `pe`'s segment for the program's accesses, and notes
@@ -213,54 +218,5 @@ impl World {
     pub fn reach(&self, pe: Pe) -> *mut u8 {
         self.reached.note(pe);
         self.segments.base(pe)
-    }
-
-    /// Returns true if collectives work node by node, because of an engine between nodes or by the
-    /// settings.
-    pub fn acts_by_nodes(&self) -> bool {
-        match self.settings.collectives {
-            Collectives::Auto => self.comm.has_engine(),
-            Collectives::Direct => false,
-            Collectives::Nodes | Collectives::Doubling | Collectives::Halving => true,
-        }
-    }
-
-    /// Returns the node of each of `pes`; by some settings every PE is on a node of its own. All
-    /// PEs that ask in the same view get the same answer.
-    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
-        if let Collectives::Doubling | Collectives::Halving = self.settings.collectives {
-            return Some(pes.map(|pe| pe as u32).collect());
-        }
-        let view = self.members.joined_view();
-        let view = view.as_ref()?;
-        Some(pes.map(|pe| view.pes[pe].node).collect())
-    }
-
-    /// Returns the machine of each PE of `view`.
-    pub fn machines_of(&self, view: &View) -> Vec<u32> {
-        view.pes.iter().map(|member| self.job.machine(member.node)).collect()
-    }
-
-    /// Returns the number of PEs on this machine, this one included; a view on the page may be
-    /// older than this process.
-    pub fn pes_of_machine(&self) -> usize {
-        let own = self.job.machine(self.members.node());
-        let machines = self.machines_of(&self.members.view()).into_iter().enumerate();
-        1 + machines.filter(|&(pe, machine)| pe != self.me().at() && machine == own).count()
-    }
-
-    /// Returns the PEs that map each other's memory, this one included, as (first, stride, number):
-    /// all PEs, or those of the node, or this one alone if those are not a progression.
-    pub fn sharing(&self) -> (isize, isize, usize) {
-        if !self.comm.has_engine() {
-            return (0, 1, self.n_pes());
-        }
-        if self.prelude.is_given()
-            && let Some(before) = self.sharing_before()
-        {
-            return before;
-        }
-        let alone = (self.me().at().cast_signed(), 1, 1);
-        progression(&self.comm.nodes().here).unwrap_or(alone)
     }
 }

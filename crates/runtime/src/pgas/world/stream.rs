@@ -76,7 +76,7 @@ pub(in crate::pgas) struct Gathered {
 }
 
 // SAFETY: the pointers are to buffers that their owners leave alone until the operation is over, so
-// any thread may use them (`World::later_get` and its like).
+// any thread may use them (`Transfers::later_get` and its like).
 unsafe impl Send for Gathered {}
 
 impl Gathered {
