@@ -80,6 +80,13 @@ static void apart(void) {
     keep(&is, sizeof is);
     keep(d, 16);
 
+    begin("constants"); /* every PE has them, so they need no record */
+    static const long fixed[3] = {1, 2, 3};
+    shmem_getmem(out, fixed, sizeof fixed, next);
+    keep(out, sizeof fixed);
+    got = shmem_long_g(fixed + 1, next) + shmem_long_atomic_fetch(fixed + 2, next);
+    keep(&got, sizeof got);
+
     begin("heap and locks");
     long *block = shmem_malloc(1000);
     block[0] = shmem_my_pe();
