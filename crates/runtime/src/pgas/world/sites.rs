@@ -28,8 +28,8 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Returns the state at the start; `frontend` is the source folder of the crate that the program
-    /// links.
+    /// Returns the state at the start; `frontend` is the source folder of the crate that the
+    /// program links.
     pub(in crate::pgas) fn of(frontend: &'static str) -> Sites {
         Sites { frontend, ..Sites::default() }
     }
