@@ -28,12 +28,12 @@
 //! # Inside
 //!
 //! The crate `raidshmem-core` makes the decisions, without I/O: placement, views, the contents of
-//! checkpoints, the order of checkpoint and recovery, failure detection. The
-//! crate `raidshmem-runtime` carries them out: the state of a process, checkpoint and recovery. It
-//! stands on `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE),
-//! `raidshmem-fabric` (the interface of engines) and one for each engine, and `raidshmem-disk`
-//! (checkpoints in files). This crate is the model of OpenSHMEM with its interfaces. The launcher
-//! is the crate `raidshmem-launch`, which no program links.
+//! checkpoints, the order of checkpoint and recovery, failure detection. The crate
+//! `raidshmem-runtime` carries them out: the state of a process, checkpoint and recovery. It stands
+//! on `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE), `raidshmem-fabric`
+//! (the interface of engines) and one for each engine, and `raidshmem-disk` (checkpoints in files).
+//! This crate is the model of OpenSHMEM with its interfaces. The launcher is the crate
+//! `raidshmem-launch`, which no program links.
 //!
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` checks
 //! this):

@@ -45,8 +45,8 @@ family! { WAIT_MANY: "Point-to-point synchronisation";
     }
     AMO "shmem_" "_wait_until_any" [generic "shmem_wait_until_any"]
     (ivars: Sym<T>, nelems: usize, status: In<c_int>, cmp: c_int, cmp_value: T) -> usize {
-        let words = set(NAME, (ivars, nelems), status, cmp, Than::One(cmp_value));
-        words.wait_any().unwrap_or(usize::MAX)
+        let set = set(NAME, (ivars, nelems), status, cmp, Than::One(cmp_value));
+        set.wait_any().unwrap_or(usize::MAX)
     }
     AMO "shmem_" "_wait_until_some" [generic "shmem_wait_until_some"]
     (ivars: Sym<T>, nelems: usize, indices: Out<usize>, status: In<c_int>, cmp: c_int,

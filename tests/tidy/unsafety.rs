@@ -58,10 +58,6 @@ const UNSAFE: &[(&str, &str)] = &[
         "sends pointers to such buffers from thread to thread",
     ),
     (
-        "crates/runtime/src/pgas/world/stream.rs",
-        "sends pointers to such buffers from thread to thread",
-    ),
-    (
         "crates/runtime/src/pgas/nonblocking.rs",
         "buffers of calls that have returned, until their operation is over",
     ),
