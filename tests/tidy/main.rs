@@ -13,7 +13,7 @@
 //! form             lines, letters, words, lengths, openings
 //! unsafety         the files that may contain unsafe code
 //! layers           direction of imports; also circles (of files) and pure (the core)
-//! names            one word names one type
+//! names            one word names one type; also methods (per type)
 //! prose            comments in plain English
 //! policy           lines that ask for the consequences of a loss
 //! documents        links, the book, the settings, the manual; also messages (errors.md)
@@ -30,6 +30,7 @@ mod files;
 mod form;
 mod layers;
 mod messages;
+mod methods;
 mod mutants;
 mod names;
 mod policy;
