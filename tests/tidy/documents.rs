@@ -29,7 +29,7 @@ fn the_settings_page_shows_the_settings_there_are() {
 #[test]
 fn every_setting_says_why_it_would_be_changed() {
     const REASON_MAX: usize = 80;
-    let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason().len() {
+    let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason.len() {
         0 => Some(format!("{}: no reason to change it", setting.name)),
         1..=REASON_MAX => None,
         len => Some(format!("{}: a reason of {len}; expected {REASON_MAX}", setting.name)),
