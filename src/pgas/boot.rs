@@ -162,8 +162,9 @@ fn build(
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let part = Part::new(Arc::clone(&files[&welcome.node]), me * layout.total, layout.total);
-    let own = attach_own(&part, layout, job.pages)?.leak();
-    let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
+    let own = attach_own(&part, layout, settings.pages)?.leak();
+    let large = is_large(layout.heap_len, settings.pages);
+    let how = (large, open_parts(&settings, &job));
     let place = (own, part.clone());
     let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
@@ -174,9 +175,11 @@ fn build(
         None => None, // alone: nobody to protect
     };
     let successor_of_memory = successor(&settings, &job, &welcome);
-    let pool = pool_of(&settings, &job, &welcome, oversubscribed);
+    // A PE without an agent is not bound.
+    let binds = channel.is_some() && settings.bind != Bind::None && !oversubscribed;
+    let pool = pool_of(&settings, &job, &welcome, binds);
     if welcome.from_disk {
-        let place = (own, &part, welcome.node);
+        let place = (own, &part, welcome.node, large);
         resume((&job, &protection, channel.as_deref()), place, &successor_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &successor_of_memory);
@@ -186,8 +189,8 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let remote = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
-    let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
+    let remote = open_fabric((&job, &settings), &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.shrinks();
     let groups = known_groups(&job, &mut welcome, protection);
@@ -317,12 +320,12 @@ fn take_over_log(
 /// ends with an error message.
 fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
-    (own, part, node): (&'static Segment, &Part, u32),
+    (own, part, node, large): (&'static Segment, &Part, u32, bool),
     successor: &Successor,
     pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
-    let (n_pes, large) = (job.n_pes, is_large(own.layout().heap_len, job.pages));
+    let n_pes = job.n_pes;
     let Successor { job, pe, incarnation, checksum, .. } = *successor;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
     let target = LoadTarget { own, part, large, protection, stamp, node, n_pes, pool };
@@ -375,12 +378,12 @@ fn pool_of(
     settings: &Settings,
     job: &Job,
     welcome: &AssignmentMessage,
-    oversubscribed: bool,
+    binds: bool,
 ) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
     let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe.at()).map(machine));
-    let bound = job.bind != Bind::None && !oversubscribed && home == Some(here);
+    let bound = binds && home == Some(here);
     let sharing = match bound {
         true => 1,
         false => job.node_of.iter().filter(|&node| machine(node) == here).count(),
@@ -394,7 +397,7 @@ fn pool_of(
 
 /// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
-    job: &Job,
+    (job, settings): (&Job, &Settings),
     welcome: &AssignmentMessage,
     segment: &'static Segment,
     oversubscribed: bool,
@@ -414,7 +417,7 @@ fn open_fabric(
         oversubscribed,
         events: Arc::clone(&events),
     };
-    let Some(engine) = engines::open(job.fabric, job.device.as_ref(), local)? else {
+    let Some(engine) = engines::open(job.fabric, settings.device.as_ref(), local)? else {
         return Ok(None);
     };
     if let Some(channel) = channel {

@@ -17,10 +17,10 @@ use crate::placement::Domains;
 use crate::placement::moves::Move;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
-use crate::settings::{Bind, Device, Fabric, Pages};
+use crate::settings::{Fabric, Settings};
 pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
-pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
+pub use heartbeat::{Beat, CounterEnd, Party};
 
 mod heartbeat;
 mod words;
@@ -44,16 +44,10 @@ pub struct Job {
     pub node_of: Vec<u32>,
     /// Machine of each node; nodes on one machine share its processors.
     pub machine_of: Vec<u32>,
-    /// Binding policy for PEs.
-    pub bind: Bind,
-    /// Page size policy for the memory of PEs.
-    pub pages: Pages,
     /// Names of the nodes, and the failure domains above them.
     pub domains: Domains,
     /// Transport between nodes; never `Auto`.
     pub fabric: Fabric,
-    /// Network device to use.
-    pub device: Option<Device>,
     /// The checkpoint on disk that the job starts from, if any.
     pub resume: Option<Resume>,
 }
@@ -240,14 +234,16 @@ pub struct Hello {
 pub enum Down {
     /// First message of a node supervisor: connect to the launcher, and take orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
-    /// First message: the job, this node's number, the program with its arguments and options; with
-    /// checkpoints on disk also the signal that requests a stop.
+    /// First message: the job, the settings in force, this node's number, the program with its
+    /// arguments and options; between hosts also the key of heartbeats and the launcher's UDP port,
+    /// and with checkpoints on disk the signal that requests a stop.
     Configure {
         job: Box<Job>,
+        settings: Box<Settings>,
         node: u32,
         program: Vec<Vec<u8>>,
         place: ProcessOptions,
-        heartbeat: HeartbeatSettings,
+        net: Option<(Secret, u16)>,
         stop_signal: Option<i32>,
     },
     /// Sent before `Configure`: list the checkpoints on this disk below `folder`.

@@ -23,10 +23,10 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Returns None if SHMEM_FT_STALL is off.
-    pub fn new(limit: Option<Duration>, time: MachineTime) -> Option<Looks> {
+    /// Returns None if SHMEM_FT_STALL is off, that is, zero.
+    pub fn new(limit: Duration, time: MachineTime) -> Option<Looks> {
         let (since, told) = (BTreeMap::new(), false);
-        limit.map(|limit| Looks { limit, next: time, since, told })
+        (!limit.is_zero()).then_some(Looks { limit, next: time, since, told })
     }
 
     /// Returns the time of the next check.

@@ -71,7 +71,7 @@ use dumps::Dumps;
 pub use error::LaunchError;
 use event_bus::EventBus;
 use gather::Node;
-use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
+use job::{configure, job_id, job_of, record_of, title};
 use listener::Listener;
 use placement::PlacementReport;
 use poll_token::{PollToken, Waiting};
@@ -138,8 +138,7 @@ pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
-    let heartbeat = heartbeat_settings(settings, net);
-    configure(&mut nodes, ready, &job, &heartbeat)?;
+    configure(&mut nodes, ready, &job, net.as_ref())?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let starts = ready.starts.clone().unwrap_or_else(|| shape.node_of.clone());
