@@ -2,7 +2,8 @@
 //!
 //! This crate only defines the contract: the trait [`Engine`], the environment that a process gives
 //! to one ([`Local`], [`EventSink`]), its errors ([`Lost`], [`FabricError`]), and liveness checks
-//! that a network provides by itself ([`Signs`]). Each engine is a crate that depends on this one
+//! that a network provides by itself ([`Signs`]); and the hand-off of polling that engines share
+//! ([`hand_off`]). Each engine is a crate that depends on this one
 //! and on no other engine; the crate `raidshmem` opens the engine that a job uses.
 //!
 //! ```text
@@ -52,6 +53,8 @@
 //! items are public only for the programs and tests of the workspace, and may change at any time.
 
 #![forbid(unsafe_code)]
+
+pub mod hand_off;
 
 use std::fmt::Debug;
 use std::io::Write as _;
