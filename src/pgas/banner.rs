@@ -38,7 +38,7 @@ impl World {
             return;
         }
         if let Some(line) = run_time::line().filter(|_| self.settings.report) {
-            self.members.report(ProgressReport::Note(line));
+            self.members.report(ProgressReport::Note { line });
         }
         if startup::is_random() && self.segments.statics().is_some() {
             complain(

@@ -189,7 +189,8 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let remote = open_fabric((&job, &settings), &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let remote =
+        open_fabric((&job, &settings), &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.shrinks();
@@ -374,12 +375,7 @@ fn successor(settings: &Settings, job: &Job, welcome: &AssignmentMessage) -> Suc
 }
 
 /// Starts the worker threads of this PE: its share of the processors, or as many as configured.
-fn pool_of(
-    settings: &Settings,
-    job: &Job,
-    welcome: &AssignmentMessage,
-    binds: bool,
-) -> WorkerPool {
+fn pool_of(settings: &Settings, job: &Job, welcome: &AssignmentMessage, binds: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
     let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe.at()).map(machine));

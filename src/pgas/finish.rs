@@ -22,7 +22,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::{PeMessage, ProgressReport, WaitTarget};
+use raidshmem_core::message::{PeMessage, ProgressReport, Scrubbed, WaitTarget};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::status::Ending;
@@ -161,7 +161,7 @@ impl World {
         if dropped > 0 {
             let writes = if dropped == 1 { "write" } else { "writes" };
             let line = format!("PE {me}: {dropped} {writes} to lost PEs did nothing");
-            self.members.report(ProgressReport::Note(line));
+            self.members.report(ProgressReport::Note { line });
         }
         if !self.settings.report {
             return;
@@ -172,8 +172,9 @@ impl World {
             self.members.report(ProgressReport::Logged { pe: self.me(), bytes, records });
         }
         if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
-            let counts = *lock(&self.store.scrubbed);
-            self.members.report(ProgressReport::Scrubbed { pe: self.me(), counts });
+            let Scrubbed { bytes, damaged, repaired } = *lock(&self.store.scrubbed);
+            let pe = self.me();
+            self.members.report(ProgressReport::Scrubbed { pe, bytes, damaged, repaired });
         }
     }
 }

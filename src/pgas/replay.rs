@@ -92,9 +92,9 @@ impl World {
     pub(super) fn report_replay(&self) {
         let book = std::mem::take(&mut *lock(&self.local.replay));
         if book.begun.is_some() {
-            let (pe, number) = (self.me(), self.store.agreed());
-            let (micros, calls) = (book.took.as_micros() as u64, book.replay.calls());
-            self.members.report(ProgressReport::Replayed { pe, number, micros, calls });
+            let (pe, checkpoint) = (self.me(), self.store.agreed());
+            let (took, calls) = (book.took, book.replay.calls());
+            self.members.report(ProgressReport::Replayed { pe, checkpoint, calls, took });
         }
     }
 }

@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! words    human-readable numbers
-//! seconds  times in JSON
 //! job      the properties of a job that are fixed at its start
 //! event    events, with their times
 //! record   the record of a job, as written by --report
+//! progress the recovery under way
 //! journal  keeps events for the record in bounded memory
 //! story    the record as a list of recoveries: lost PEs, and how each was restored
 //! page     the record as HTML
@@ -23,7 +23,7 @@ pub mod event;
 pub mod job;
 pub mod journal;
 pub mod page;
+pub mod progress;
 pub mod record;
-mod seconds;
 mod story;
 pub mod words;

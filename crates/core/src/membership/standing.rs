@@ -1,9 +1,11 @@
-//! The state of each PE, as the membership machine sees it.
+//! The state of each PE, as the membership machine sees it, and the progress that PEs report.
 //!
 //! Part of the machine in [`super`].
 
-use super::{Membership, PeEntry, Role, Stage};
-use crate::message::ProcId;
+use std::collections::BTreeSet;
+
+use super::{Action, Membership, PeEntry, Role, Stage};
+use crate::message::{ProcId, ProgressReport};
 use crate::quantity::Pe;
 use crate::view::{Member, PeState, State, View};
 
@@ -35,6 +37,32 @@ impl Membership {
     pub fn spares_on(&self, node: u32) -> usize {
         let procs = self.procs.values().filter(|proc| proc.node == node);
         procs.filter(|proc| proc.role == Role::Spare).count()
+    }
+
+    /// Takes from a PE's report what the machine needs, and passes it on.
+    pub(super) fn reported(&mut self, report: ProgressReport) {
+        match &report {
+            ProgressReport::Checkpoint { number, .. } => self.checkpoint = *number,
+            ProgressReport::Resumed { checkpoint, .. } => self.resumed(*checkpoint),
+            ProgressReport::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
+            ProgressReport::Replayed { pe, .. } => self.caught_up(*pe),
+            ProgressReport::Regrouped { group_of, .. } => {
+                if !self.regroup(group_of) {
+                    return; // that is known
+                }
+            }
+            ProgressReport::Readonly { .. }
+            | ProgressReport::Adopted { .. }
+            | ProgressReport::Rebuilt { .. }
+            | ProgressReport::Step { .. }
+            | ProgressReport::Rebuilding { .. }
+            | ProgressReport::Damaged { .. }
+            | ProgressReport::Scrubbed { .. }
+            | ProgressReport::Memory { .. }
+            | ProgressReport::Logged { .. }
+            | ProgressReport::Note { .. } => {}
+        }
+        self.out.push(Action::Tell(report));
     }
 
     /// Returns the state of each PE.

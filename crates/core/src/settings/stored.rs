@@ -62,7 +62,7 @@ held! {
         _ => Some(u8::from(*on).to_string()),
     };
     String = File, |path, _| Some(path.clone());
-    Every = Every, |every, _| Some(every.show());
+    Every = Every, |every, _| Some(every.to_string());
     Device = Device, |device, _| Some(device.to_string());
     Vec<InjectedFault> = Rules, |rules, _| (!rules.is_empty()).then(|| inject::list(rules));
 }
@@ -96,7 +96,7 @@ impl Stored for Interval {
     }
 
     fn show(&self, _: &ValueKind) -> Option<String> {
-        Some(Interval::show(*self))
+        Some(self.to_string())
     }
 }
 

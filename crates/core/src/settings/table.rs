@@ -69,7 +69,7 @@ macro_rules! settings {
     ($(
         $(#[$note:meta])*
         $name:ident $field:ident: $type:ty = $default:expr $(, $described:literal)?;
-        $kind:ident $($bounds:tt)?, $doc:literal, $reason:literal;
+        $kind:expr, $doc:literal, $reason:literal;
     )*) => {
         /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
         /// As a message they are what [`Settings::to_env`] returns.
@@ -92,7 +92,7 @@ macro_rules! settings {
         static TABLE: &[Setting] = &[$(
             Setting {
                 name: stringify!($name),
-                kind: ValueKind::$kind $($bounds)?,
+                kind: $kind,
                 doc: $doc,
                 reason: $reason,
                 described: [$(Some($described),)? None][0],
@@ -109,82 +109,82 @@ macro_rules! settings {
 
 settings! {
     SHMEM_FT_BACKUP_MODE backup_mode: BackupMode = BackupMode::None;
-        Choice(BackupMode::NAMES),
+        ValueKind::Choice(BackupMode::NAMES),
         "Protection of checkpoints.",
         "to survive losses at all, at the memory cost of a mode";
     SHMEM_FT_GROUP_SIZE group_size: Option<usize> = None, "chosen from the number of PEs";
-        Count { min: 2, max: 64 },
+        ValueKind::Count { min: 2, max: 64 },
         "PEs in a group that protect each other.",
         "smaller groups survive more losses and take more memory";
     SHMEM_FT_PARITY parity: usize = 1, "1, with rs 2";
-        Count { min: 1, max: 16 },
+        ValueKind::Count { min: 1, max: 16 },
         "Parities per group: the number of losses that a group survives. Only rs accepts other \
          values than 1.",
         "to survive that many losses in a group at once";
     SHMEM_FT_SNAPSHOTS snapshots: usize = 1;
-        Count { min: 1, max: 2 },
+        ValueKind::Count { min: 1, max: 2 },
         "Local copies of its live memory that a PE keeps, used in turn. With 2, a checkpoint reads \
          memory once instead of twice and needs the live bytes once more. Only raid4, raid5 and rs \
          accept 2.",
         "to trade spare memory for faster checkpoints";
     SHMEM_FT_INTERVAL interval: Interval = Interval::EACH_CALL;
-        Interval { max: 86_400_000 },
+        ValueKind::Interval { max: 86_400_000 },
         "Time from one checkpoint to the next. An earlier shmem_checkpoint_all reports losses and \
          saves nothing. auto computes the time from the cost of a checkpoint and the observed \
          losses.",
         "the program calls the checkpoint more often than pays off";
     SHMEM_FT_MTBF mtbf: Option<Duration> = None, "what is seen";
-        Seconds { min: 1000, max: 315_360_000_000 },
+        ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
         "Mean time between losses of PEs or nodes of the job, for SHMEM_FT_INTERVAL=auto.",
         "the failure rate of the machine is known";
     SHMEM_FT_SUBSTITUTE substitute: Substitute = Substitute::Spawn;
-        Choice(Substitute::NAMES),
+        ValueKind::Choice(Substitute::NAMES),
         "Replacement of a dead PE: a sleeping spare or else a new process (spawn), only a spare \
          (spare), or nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
         "no node has memory for another process, or no PE should be replaced";
     SHMEM_FT_ROLLBACK rollback: Rollback = Rollback::Global;
-        Choice(Rollback::NAMES),
+        ValueKind::Choice(Rollback::NAMES),
         "PEs that roll back after a loss: all (global), none of them (none, only with shrink), or \
          only the lost PE if logs allow it (local, only with raid4, raid5 or rs).",
         "the program repairs itself, or surviving PEs must not compute again";
     SHMEM_FT_LOG_LIMIT log_limit: Option<u64>
         = None, "a quarter of the symmetric heap, 1M at least";
-        Size { min: 1024 * KIB, max: TIB },
+        ValueKind::Size { min: 1024 * KIB, max: TIB },
         "Largest log that a PE keeps between two checkpoints with SHMEM_FT_ROLLBACK=local. Beyond \
          it, a loss rolls back all PEs.",
         "a line reports a full log, or memory is short";
     SHMEM_FT_PLACEMENT placement: Placement = Placement::Spread;
-        Choice(Placement::NAMES),
+        ValueKind::Choice(Placement::NAMES),
         "spread: parity groups span nodes and other failure domains as far as possible. strict: \
          the job is refused unless it survives the loss of any one of them.",
         "a job that one lost domain can end should not start";
     SHMEM_FT_DOMAINS domains: Option<String> = None, "none";
-        File,
+        ValueKind::File,
         "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
         "nodes share racks, switches or power";
     SHMEM_FT_BIND bind: Bind = Bind::Auto;
-        Choice(Bind::NAMES),
+        ValueKind::Choice(Bind::NAMES),
         "CPU binding of PEs: auto gives each its share of the cores and the memory close to them, \
          if there are enough hardware threads for all; core gives each one core, or one hardware \
          thread.",
         "another program shares the machine, or binds the processes itself";
     SHMEM_FT_AFFINITY affinity: bool = true;
-        Switch,
+        ValueKind::Switch,
         "Threads of a substitute are bound to the processors that the lost PE's threads had at the \
          last checkpoint, matched by order of creation; 0 leaves them where they start.",
         "the program places its threads itself after a restart";
     SHMEM_FT_PAGES pages: Pages = Pages::Auto;
-        Choice(Pages::NAMES),
+        ValueKind::Choice(Pages::NAMES),
         "Page size of PE memory: auto uses huge pages, if available, for heaps of 32 MiB and more \
          and for their checkpoints; oshinfo reports if they are available.",
         "a program touches little of a large heap";
     SHMEM_FT_DELTA delta: Delta = Delta::Auto;
-        Choice(Delta::NAMES),
+        ValueKind::Choice(Delta::NAMES),
         "Incremental checkpoints, which update only the blocks (64 KiB) that changed since the \
          last one; auto uses them while less than a quarter of the blocks change.",
         "the automatic choice does not suit a program, or for a measurement";
     SHMEM_FT_TRACK track: Track = Track::Auto;
-        Choice(Track::NAMES),
+        ValueKind::Choice(Track::NAMES),
         "Detection of changed blocks: the kernel tracks written pages (pages), or all memory is \
          read (digests). auto uses pages while less than an eighth of the blocks change and, with \
          huge pages, while that saves more than small pages may cost the program. Use digests if \
@@ -192,146 +192,146 @@ settings! {
         "devices write to symmetric memory, or for a measurement";
     /// 0 is `auto`.
     SHMEM_FT_THREADS threads: usize = 0;
-        Share { max: 64 },
+        ValueKind::Share { max: 64 },
         "Threads that each PE uses for checkpoints and recovery; auto is one per processor that \
          the PE does not share, at most 8.",
         "the program's own threads need the processors";
     SHMEM_FT_FABRIC fabric: Fabric = Fabric::Auto;
-        Choice(Fabric::NAMES),
+        ValueKind::Choice(Fabric::NAMES),
         "Transport between PEs on different nodes; auto is shm if all nodes are on one machine. \
          oshinfo engines lists what is available.",
         "the automatic choice picks the wrong network";
     SHMEM_FT_DEVICE device: Option<Device> = None, "the first with an active port";
-        Device,
+        ValueKind::Device,
         "RDMA device and port on every node, for the fabric verbs.",
         "a node has several devices for RDMA";
     SHMEM_FT_COLLECTIVES collectives: Collectives = Collectives::Auto;
-        Choice(Collectives::NAMES),
+        ValueKind::Choice(Collectives::NAMES),
         "Algorithm of collectives: every PE reads from all (direct), node leaders relay (nodes), \
          or all PEs exchange with the fewest messages (doubling) or bytes (halving). auto chooses \
          by size, and is direct where PEs share memory.",
         "the automatic choice is slower on a machine, or for a measurement";
     SHMEM_FT_ADOPT adopt: bool = true;
-        Switch,
+        ValueKind::Switch,
         "A substitute adopts the memory that a dead process left behind if its checksums match; 0 \
          always rebuilds it.",
         "memory that a crashed process left behind should not be trusted";
     SHMEM_FT_MAX_RESTARTS max_restarts: u32 = 3;
-        Count { min: 0, max: 1_000_000 },
+        ValueKind::Count { min: 0, max: 1_000_000 },
         "Deaths of one PE without progress of the program before the job ends.",
         "deaths are frequent and not the program's fault, or always are";
     SHMEM_FT_MEMORY_LIMIT memory_limit: Option<u64> = None, "what is free on each machine";
-        Size { min: 64 * KIB, max: 64 * TIB },
+        ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         "Largest memory for checkpoints on each machine: parity and copies of all its PEs \
          together. A checkpoint that needs more is refused.",
         "other programs will need the machine's memory later";
     SHMEM_FT_NODE_TIMEOUT node_timeout: Duration = Duration::from_secs(10);
-        Seconds { min: 100, max: 3_600_000 },
+        ValueKind::Seconds { min: 100, max: 3_600_000 },
         "A node that has not heard from the launcher for this long ends itself; it is declared \
          lost within 1.5 times this.",
         "the network is slower, or losses must be detected sooner";
     SHMEM_FT_PE_TIMEOUT pe_timeout: Option<Duration> = None, "none";
-        Seconds { min: 100, max: 86_400_000 },
+        ValueKind::Seconds { min: 100, max: 86_400_000 },
         "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
         "a stopped process should count as lost";
     /// Zero: no line.
     SHMEM_FT_STALL stall: Duration = Duration::from_secs(60);
-        Seconds { min: 0, max: 86_400_000 },
+        ValueKind::Seconds { min: 0, max: 86_400_000 },
         "When PEs wait in one call for longer than this, a line names the PEs that wait, their \
          calls, and the PEs that do not wait; 0 is off. The job ends only if such a wait can never \
          end.",
         "long waits are normal in a program, or must be reported sooner";
     SHMEM_FT_TRACE trace: Trace = Trace::Info;
-        Choice(Trace::NAMES),
+        ValueKind::Choice(Trace::NAMES),
         "Events of which each PE keeps the last 511 for `oshrun --dump`: info covers views and the \
          steps of checkpoints and recoveries, debug also every long wait.",
         "to find out why a job hangs";
     SHMEM_FT_CHECKSUM checksum: bool = true;
-        Switch,
+        ValueKind::Switch,
         "Every block of a checkpoint carries a checksum and is used only if it matches. 0 is for \
          measuring the cost: damage then goes unnoticed and is restored as data.",
         "to measure what checksums cost";
     SHMEM_FT_PLAN plan: Option<String> = None, "none";
-        File,
+        ValueKind::File,
         "A plan, written by oshadvise -o for this exact build of the program, of the memory that \
          each checkpoint call leaves out.",
         "to make checkpoints smaller";
     SHMEM_FT_AUDIT audit: bool = false;
-        Switch,
+        ValueKind::Switch,
         "After a restart, memory that the plan left out is filled with bytes 0xa5, so that a \
          program that reads it fails at once.",
         "to test a plan before it is trusted";
     /// 0 is `off`.
     SHMEM_FT_SCRUB scrub: u64 = 16 << 20;
-        Rate { max: TIB },
+        ValueKind::Rate { max: TIB },
         "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
          damage is reported and repaired.",
         "memory bandwidth is scarce, or memory is known to decay";
     SHMEM_FT_STORE store: Option<String> = None, "none";
-        Folder,
+        ValueKind::Folder,
         "Folder for checkpoints on disk; oshrun --resume starts from there.",
         "to survive the loss of the whole job, or to continue it later";
     SHMEM_FT_STORE_EVERY store_every: Every = Every::Checkpoints(10);
-        Every { max: 1_000_000_000 },
+        ValueKind::Every { max: 1_000_000_000 },
         "Checkpoints that are written there: every tenth, for example, or (10s) the first after 10 \
          seconds. One that is due while another is being written is skipped.",
         "checkpoints come faster than the disk takes them, or slower";
     SHMEM_FT_STORE_KEEP store_keep: usize = 2;
-        Count { min: 1, max: 1_000_000 },
+        ValueKind::Count { min: 1, max: 1_000_000 },
         "Number of checkpoints kept there; older ones are deleted after each write.",
         "to save disk space, or to keep more sets to resume from";
     SHMEM_FT_STORE_LAYOUT store_layout: StoreLayout = StoreLayout::Shared;
-        Choice(StoreLayout::NAMES),
+        ValueKind::Choice(StoreLayout::NAMES),
         "shared: all nodes see that folder. local: it is on a disk of each node, and parity is \
          written too, so that a job can resume after nodes lost their disks.",
         "nodes have disks of their own, and share no file system";
     SHMEM_FT_STORE_MEMORY store_memory: u64 = 256 << 20;
-        Size { min: 64 * KIB, max: 64 * TIB },
+        ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         "Memory of each node for data that the next checkpoint overwrites before it is on disk. A \
          checkpoint that needs more is not written.",
         "the disk is slow and checkpoints are large, or memory is short";
     /// 0 is `off`.
     SHMEM_FT_STORE_RATE store_rate: u64 = 0;
-        Rate { max: TIB },
+        ValueKind::Rate { max: TIB },
         "Largest write rate of each node, in bytes per second; off: as fast as the disk is.",
         "other programs need the disk or the network to it";
     SHMEM_FT_STORE_COMPRESS store_compress: u32 = 0;
-        Count { min: 0, max: 19 },
+        ValueKind::Count { min: 0, max: 19 },
         "zstd level for each block, from 1 (fast) to 19 (small); 0 writes blocks uncompressed.",
         "the disk is small or slow, and nodes have processors to spare";
     SHMEM_FT_INJECT inject: Vec<InjectedFault> = Vec::new(), "none";
-        Rules,
+        ValueKind::Rules,
         "Faults to inject: which PE or node dies, or which PE stops, at which step of which \
          checkpoint.",
         "to test that a program survives";
     SHMEM_FT_REPORT report: bool = false;
-        Switch,
+        ValueKind::Switch,
         "A line for every checkpoint, each step of a recovery and the memory of each PE, as oshrun \
          -v prints.",
         "to see what each checkpoint and each recovery costs";
     SHMEM_FT_SINGLETON singleton: bool = false;
-        Switch,
+        ValueKind::Switch,
         "A task that srun, mpirun or flux starts without oshrun is a job of one PE, not an error, \
          also where there are several tasks.",
         "each of several tasks should be a job of its own";
     SHMEM_SYMMETRIC_SIZE symmetric_size: Option<u64> = None, "chosen by the library";
-        AtLeast { least: 64 * KIB, max: 64 * TIB },
+        ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },
         "Size of the symmetric heap of each PE.",
         "the program needs another size (OpenSHMEM)";
     SHMEM_INFO info: bool = false, "off";
-        Flag,
+        ValueKind::Flag,
         "Print the settings at start-up.",
         "to see the settings in force (OpenSHMEM)";
     SHMEM_VERSION version: bool = false, "off";
-        Flag,
+        ValueKind::Flag,
         "Print the library's version at start-up.",
         "to see which library a program runs with (OpenSHMEM)";
     SHMEM_DEBUG debug: bool = false, "off";
-        Flag,
+        ValueKind::Flag,
         "Print debugging messages.",
         "to follow what the library does (OpenSHMEM)";
     SHMEM_CHECK check: bool = true;
-        Switch,
+        ValueKind::Switch,
         "Check the arguments of every call, and say what is wrong with them.",
         "the checks cost too much in a program known to be correct";
 

@@ -8,7 +8,8 @@ pub fn markdown() -> String {
     let mut text = String::from("| setting | allowed | default | what it does | why change it |\n");
     text.push_str("| --- | --- | --- | --- | --- |\n");
     for e in table() {
-        let (name, allowed, default, doc, why) = (e.name, e.allowed(), e.default(), e.doc, e.reason);
+        let (name, allowed, default, doc, why) =
+            (e.name, e.allowed(), e.default(), e.doc, e.reason);
         text.push_str(&format!("| `{name}` | {allowed} | {default} | {doc} | {why} |\n"));
     }
     text

@@ -1,5 +1,6 @@
 //! The types of settings that are no bare numbers or texts: choices of a few words, and others.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -109,12 +110,13 @@ impl Every {
             None => parse_count(text).filter(inside).map(Every::Checkpoints),
         }
     }
+}
 
-    /// Formats it as `SHMEM_FT_STORE_EVERY` spells it.
-    pub fn show(self) -> String {
-        match self {
-            Every::Checkpoints(count) => count.to_string(),
-            Every::Time(time) => show_time(time) + "s",
+impl Display for Every {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match *self {
+            Every::Checkpoints(count) => write!(f, "{count}"),
+            Every::Time(time) => write!(f, "{}s", show_time(time)),
         }
     }
 }
@@ -213,7 +215,7 @@ choice! {
 }
 
 /// An RDMA device, and one of its ports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its name, as `ibv_devices` lists it.
     pub name: String,
@@ -234,8 +236,8 @@ impl Device {
     }
 }
 
-impl std::fmt::Display for Device {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+impl Display for Device {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         f.write_str(&self.name)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
@@ -269,12 +271,13 @@ pub enum Interval {
 impl Interval {
     /// A checkpoint at each call.
     pub const EACH_CALL: Interval = Interval::After(Duration::ZERO);
+}
 
-    /// Formats it as the environment spells it.
-    pub fn show(self) -> String {
-        match self {
-            Interval::Auto => "auto".to_owned(),
-            Interval::After(time) => show_time(time),
+impl Display for Interval {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match *self {
+            Interval::Auto => f.write_str("auto"),
+            Interval::After(time) => f.write_str(&show_time(time)),
         }
     }
 }

@@ -160,10 +160,9 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     }
     first = lists::answer(&mut up, first)?;
     let (job, settings, node, program, place, net, stop_signal) = match first {
-        Some((
-            Down::Configure { job, settings, node, program, place, net, stop_signal },
-            _,
-        )) => (*job, *settings, node, program, place, net, stop_signal),
+        Some((Down::Configure { job, settings, node, program, place, net, stop_signal }, _)) => {
+            (*job, *settings, node, program, place, net, stop_signal)
+        }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some((Down::Shutdown, _)) => return Ok(()),
         Some(_) => return Err(ChannelError::Malformed(0).into()),

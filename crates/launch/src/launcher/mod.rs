@@ -55,7 +55,6 @@ mod lost;
 mod metrics;
 mod placement;
 mod poll_token;
-mod rebuild;
 mod report;
 mod signals;
 mod standing;
@@ -434,8 +433,8 @@ impl Launcher {
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) => {
                     self.title.group_of = self.machine.group_of().to_vec();
-                    self.telling.hear(&report);
                     self.note_for_disk(&report);
+                    self.telling.happened(report.into());
                 }
                 Action::End { status, words } => {
                     words.iter().for_each(|words| self.telling.say_verdict(words));

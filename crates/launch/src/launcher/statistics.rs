@@ -17,18 +17,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::rebuild::{Rebuild, RebuildProgress};
-use raidshmem_core::message::Past;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::{Past, ProgressReport};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{BackupMode, Rollback, Settings};
 use raidshmem_report::event::{Event, What};
+use raidshmem_report::progress::{OpenRecovery, RebuildProgress, Turn};
 use raidshmem_report::record::Totals;
 use raidshmem_report::words::{bytes, count, time};
 
 /// A restart whose line still lacks some reports.
 #[derive(Debug)]
 struct Restart {
-    checkpoint: u64,
+    checkpoint: CheckpointNumber,
     after: String,
 }
 
@@ -53,6 +53,8 @@ pub struct Figures {
     pub took: Option<Duration>,
     pub processes: u64,
     pub nodes: u64,
+    /// The number of PEs that are lost now.
+    pub lost: usize,
     /// The first death since all PEs last resumed, and the progress of its recovery.
     pub recovery: Option<(Duration, RebuildProgress)>,
 }
@@ -80,8 +82,7 @@ pub struct JobStatistics {
     made: Option<Duration>,
     /// The time of the state to which a loss would roll back the program.
     base: Duration,
-    /// The time of the first death since all PEs last resumed.
-    died: Option<Duration>,
+    open: OpenRecovery,
     processes: usize,
     nodes: usize,
     again: Duration,
@@ -92,7 +93,6 @@ pub struct JobStatistics {
     /// Lost PEs, and the way each was restored, once reported.
     back: BTreeMap<Pe, Option<String>>,
     restart: Option<Restart>,
-    rebuild: Rebuild,
 }
 
 impl JobStatistics {
@@ -106,50 +106,68 @@ impl JobStatistics {
     /// Adds an event. Returns the line to print even without `--verbose`, if any.
     pub fn hear(&mut self, event: &Event) -> Option<String> {
         let now = event.time;
+        let recovery = match self.open.hear(event) {
+            Turn::Stays => None,
+            Turn::Begins => {
+                self.pending = now.saturating_sub(self.base);
+                None
+            }
+            Turn::Ends(begun) => self.is_back(now, begun),
+        };
         match &event.what {
-            What::Lost { pes, node, .. } => self.lost(now, pes, node.is_some()),
-            What::Checkpoint { number, bytes, kept, took, .. } => {
+            What::Lost { pes, node, .. } => self.lost(pes, node.is_some()),
+            What::Report(report) => self.hear_report(now, report, recovery),
+            What::Stored { spill, .. } => {
+                self.spill = self.spill.max(*spill);
+                None
+            }
+            What::Began { .. }
+            | What::Started
+            | What::Replaced { .. }
+            | What::Survives(_)
+            | What::Said { .. }
+            | What::LeftOut { .. }
+            | What::Ended { .. } => None,
+        }
+    }
+
+    /// Adds a report, which ended a recovery of that duration, if any.
+    fn hear_report(
+        &mut self,
+        now: Duration,
+        report: &ProgressReport,
+        recovery: Option<Duration>,
+    ) -> Option<String> {
+        match report {
+            ProgressReport::Checkpoint { number, bytes, kept, took, .. } => {
                 let late = self.restarted();
                 self.checkpoints += 1;
-                self.last = (*number, *bytes, *kept);
+                self.last = (number.0, *bytes, *kept);
                 self.saving += *took;
                 (self.base, self.made) = (now, Some(now));
                 self.recent.truncate(RECENT - 1);
                 self.recent.push_front(now);
                 late
             }
-            What::Regrouped { checkpoint, survives, .. } => Some(format!(
+            ProgressReport::Regrouped { checkpoint, survives, .. } => Some(format!(
                 "parity groups are others from checkpoint {checkpoint} on: {survives}"
             )),
-            What::Readonly { bytes, kept } => {
+            ProgressReport::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None
             }
-            What::Stored { spill, .. } => {
-                self.spill = self.spill.max(*spill);
-                None
-            }
-            What::Step { step } => {
-                self.rebuild.step(*step);
-                None
-            }
-            What::Rebuilding { pe, bytes, of } => {
-                self.rebuild.hear(now, *pe, (*bytes, *of));
-                None
-            }
-            What::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
-            What::Rebuilt { pe, from, .. } => {
+            ProgressReport::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
+            ProgressReport::Rebuilt { pe, from, .. } => {
                 self.came_back(*pe, format!("rebuilt from {}", Pe::names(from)))
             }
-            What::Resumed { checkpoint, took } => {
-                let after = after(self.is_back(now), *took, "restart");
+            ProgressReport::Resumed { checkpoint, took } => {
+                let after = after(recovery, *took, "restart");
                 self.restart = Some(Restart { checkpoint: *checkpoint, after });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
-            What::Replayed { pe, checkpoint, calls, took } => {
+            ProgressReport::Replayed { pe, checkpoint, calls, took } => {
                 self.back.remove(pe);
-                let recovery = self.back.is_empty().then(|| self.is_back(now)).flatten();
                 Some(format!(
                     "PE {pe} rolled back locally to checkpoint {checkpoint} and has caught up \
                      {}: {} from logs, nobody else went back",
@@ -157,8 +175,7 @@ impl JobStatistics {
                     count(*calls, "call")
                 ))
             }
-            What::Alone { pe, checkpoint, took } => {
-                let recovery = self.is_back(now);
+            ProgressReport::Alone { pe, checkpoint, took } => {
                 self.back.clear();
                 Some(format!(
                     "PE {pe} goes on alone from checkpoint {checkpoint} {}: the others are in \
@@ -166,20 +183,22 @@ impl JobStatistics {
                     after(recovery, *took, "restart")
                 ))
             }
-            _ => None,
+            ProgressReport::Step { .. }
+            | ProgressReport::Rebuilding { .. }
+            | ProgressReport::Damaged { .. }
+            | ProgressReport::Scrubbed { .. }
+            | ProgressReport::Memory { .. }
+            | ProgressReport::Logged { .. }
+            | ProgressReport::Note { .. } => None,
         }
     }
 
-    fn lost(&mut self, now: Duration, pes: &[Pe], with_node: bool) -> Option<String> {
+    fn lost(&mut self, pes: &[Pe], with_node: bool) -> Option<String> {
         let late = self.restarted();
         self.processes += if with_node { 0 } else { pes.len() };
         self.nodes += usize::from(with_node);
-        if self.died.is_none() && !self.goes_on {
-            self.died = Some(now);
-            self.pending = now.saturating_sub(self.base);
-        }
         self.back.extend(pes.iter().map(|&pe| (pe, None)));
-        (self.rebuild, self.recent) = Default::default();
+        self.recent.clear();
         late
     }
 
@@ -210,7 +229,8 @@ impl JobStatistics {
             took: self.made.map(|_| self.saving / made),
             processes: self.processes as u64,
             nodes: self.nodes as u64,
-            recovery: self.died.map(|died| (died, self.rebuild.progress(now))),
+            lost: self.open.lost().len(),
+            recovery: self.begun().map(|begun| (begun, self.open.progress(now))),
         }
     }
 
@@ -219,10 +239,15 @@ impl JobStatistics {
         Past { ran: now, recoveries: self.recoveries }
     }
 
-    /// Completes the recovery, if there was one; returns its duration.
-    fn is_back(&mut self, now: Duration) -> Option<Duration> {
+    /// Returns the time of the first death since all PEs last resumed; in shrink mode none do.
+    fn begun(&self) -> Option<Duration> {
+        self.open.begun().filter(|_| !self.goes_on)
+    }
+
+    /// Completes the recovery since `begun`, if there was one; returns its duration.
+    fn is_back(&mut self, now: Duration, begun: Option<Duration>) -> Option<Duration> {
         self.base = now;
-        let took = now.saturating_sub(self.died.take()?);
+        let took = now.saturating_sub(begun?);
         self.recovery += took;
         self.again += std::mem::take(&mut self.pending);
         self.recoveries += 1;
@@ -270,7 +295,7 @@ impl JobStatistics {
             let (again, recovery) = (time(self.again), time(self.recovery));
             format!("{again} of work done again, {recovery} until all were back")
         };
-        let end = match (self.recoveries, self.died) {
+        let end = match (self.recoveries, self.begun()) {
             (_, None) => made_good(),
             (0, Some(_)) => "the job ended before all were back".to_owned(),
             (_, Some(_)) => {
@@ -305,181 +330,4 @@ impl JobStatistics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chronicle(mode: BackupMode) -> JobStatistics {
-        JobStatistics::new(&Settings { backup_mode: mode, ..Settings::default() })
-    }
-
-    fn at(seconds: f64) -> Duration {
-        Duration::from_secs_f64(seconds)
-    }
-
-    fn checkpoint(number: u64) -> What {
-        let (bytes, kept, took) = (3 << 20, 1 << 20, at(0.5));
-        What::Checkpoint { number, bytes, kept, took, changed: None }
-    }
-
-    fn adopted(pe: Pe) -> What {
-        What::Adopted { pe, checkpoint: 2, bytes: 1, took: at(0.0) }
-    }
-
-    fn rebuilt(pe: Pe) -> What {
-        What::Rebuilt { pe, checkpoint: 2, bytes: 1, from: vec![Pe(0), Pe(3)], took: at(0.0) }
-    }
-
-    fn resumed() -> What {
-        What::Resumed { checkpoint: 2, took: Duration::from_micros(12_340) }
-    }
-
-    impl JobStatistics {
-        fn at(&mut self, time: f64, what: What) -> Option<String> {
-            self.hear(&Event { time: at(time), what })
-        }
-
-        fn loses(&mut self, time: f64, pes: &[Pe], node: Option<u32>) -> Option<String> {
-            self.at(time, What::Lost { pes: pes.to_vec(), node, cause: String::new() })
-        }
-    }
-
-    #[test]
-    fn what_was_lost_and_what_it_cost_is_summed_up() {
-        let mut job = chronicle(BackupMode::Raid5);
-        assert_eq!(job.at(1.0, checkpoint(1)), None);
-        assert_eq!(job.at(2.0, checkpoint(2)), None);
-        assert_eq!(job.loses(3.0, &[Pe(1)], None), None);
-        assert_eq!(job.at(3.2, adopted(Pe(1))), None);
-        let line = job.at(3.5, resumed()).unwrap();
-        assert_eq!(
-            line,
-            "all PEs resume from checkpoint 2 (PE 1 adopted) after 500.0 ms (12.3 ms of it the \
-             restart)"
-        );
-        // A second loss before the next checkpoint: the work since the restart is lost again.
-        assert_eq!(job.loses(4.0, &[Pe(1), Pe(2)], Some(7)), None);
-        assert_eq!(job.loses(4.1, &[Pe(3)], None), None);
-        for report in [rebuilt(Pe(1)), rebuilt(Pe(2)), adopted(Pe(3))] {
-            assert_eq!(job.at(4.5, report), None);
-        }
-        let line = job.at(5.0, resumed()).unwrap();
-        assert!(
-            line.contains("(PE 1 rebuilt from PEs 0,3; PE 2 rebuilt from PEs 0,3; PE 3 adopted)")
-        );
-        assert_eq!(job.past(at(9.0)), Past { ran: at(9.0), recoveries: 2 });
-        let lines = job.summary(at(10.0));
-        assert_eq!(
-            lines,
-            [
-                "2 checkpoints took 1.00 s, 10.0 % of 10.00 s",
-                "a PE keeps 5.0 MiB for 3.0 MiB of data (single 3.0 MiB, double 6.0 MiB)",
-                "lost 2 PEs and 1 node: 1.50 s of work done again, 1.50 s until all were back",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_recovery_that_failed_counts_nowhere() {
-        let mut job = chronicle(BackupMode::Raid5);
-        job.at(1.0, checkpoint(1));
-        job.loses(3.0, &[Pe(1)], None);
-        let totals = job.totals();
-        assert_eq!((totals.again, totals.recovery), Default::default());
-        let lines = job.summary(at(5.0));
-        assert_eq!(lines[2], "lost 1 PE: the job ended before all were back");
-        assert_eq!(job.past(at(5.0)).recoveries, 0);
-        job.at(5.0, adopted(Pe(1)));
-        job.at(5.0, resumed());
-        job.loses(6.0, &[Pe(2)], None);
-        let totals = job.totals();
-        assert_eq!((totals.again, totals.recovery), (at(2.0), at(2.0)));
-        assert_eq!(
-            job.summary(at(9.0)).pop().unwrap(),
-            "lost 2 PEs: 2.00 s of work done again, 2.00 s until all were back; after the last \
-             loss the job ended before that"
-        );
-    }
-
-    #[test]
-    fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
-        let mut job = chronicle(BackupMode::Raid5);
-        let replayed = |pe| What::Replayed { pe, checkpoint: 2, calls: 7, took: at(0.25) };
-        job.loses(1.0, &[Pe(1)], None);
-        job.loses(1.5, &[Pe(2)], None);
-        let first = job.at(2.0, replayed(Pe(1))).unwrap();
-        assert!(
-            first.contains("has caught up after 250.0 ms of replay: 7 calls from logs"),
-            "{first}"
-        );
-        let last = job.at(4.0, replayed(Pe(2))).unwrap();
-        assert!(last.contains("after 3.00 s (250.0 ms of it the replay): 7 calls"), "{last}");
-        assert_eq!(job.past(at(5.0)).recoveries, 1);
-        assert_eq!(job.totals().recovery, at(3.0));
-    }
-
-    #[test]
-    fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
-        let mut job = chronicle(BackupMode::Raid5);
-        job.loses(1.0, &[Pe(1), Pe(2)], None);
-        job.at(1.1, adopted(Pe(1)));
-        assert_eq!(job.at(1.2, resumed()), None);
-        let line = job.at(1.3, rebuilt(Pe(2))).unwrap();
-        assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from PEs 0,3)"), "{line}");
-        job.loses(2.0, &[Pe(1)], None);
-        assert_eq!(job.at(2.1, resumed()), None);
-        let line = job.at(2.2, checkpoint(3)).unwrap();
-        assert_eq!(
-            line,
-            "all PEs resume from checkpoint 2 after 100.0 ms (12.3 ms of it the restart)"
-        );
-        job.loses(3.0, &[Pe(1)], None);
-        assert_eq!(job.at(3.1, resumed()), None);
-        assert!(job.summary(at(4.0))[0].starts_with("all PEs resume from checkpoint 2"));
-    }
-
-    #[test]
-    fn figures_are_those_of_now() {
-        let mut job = chronicle(BackupMode::Raid5);
-        assert_eq!(job.figures(at(9.0)), Figures::default());
-        (1..=20).for_each(|n| _ = job.at(n as f64 * 2.0, checkpoint(n)));
-        let figures = job.figures(at(41.0));
-        assert_eq!((figures.checkpoints, figures.last), (20, Some((20, at(40.0)))));
-        assert_eq!((figures.every, figures.took), (Some(at(2.0)), Some(at(0.5))));
-        assert_eq!(figures.recovery, None);
-        job.loses(42.0, &[Pe(1)], None);
-        job.at(43.0, What::Rebuilding { pe: Pe(1), bytes: 0, of: 100 });
-        job.at(44.0, What::Rebuilding { pe: Pe(1), bytes: 50, of: 100 });
-        let figures = job.figures(at(44.0));
-        assert_eq!((figures.processes, figures.nodes, figures.every), (1, 0, None));
-        let (since, progress) = figures.recovery.unwrap();
-        assert_eq!((since, progress.bytes), (at(42.0), Some((50, 100))));
-        job.loses(45.0, &[Pe(2)], Some(7));
-        let (since, progress) = job.figures(at(45.0)).recovery.unwrap();
-        assert_eq!((since, progress), (at(42.0), RebuildProgress::default()), "it begins again");
-        job.at(46.0, resumed());
-        assert_eq!(job.figures(at(46.0)).recovery, None);
-        job.at(50.0, checkpoint(21));
-        assert_eq!(job.figures(at(50.0)).every, None, "the loss lies between");
-    }
-
-    #[test]
-    fn memory_is_that_of_the_table_of_modes() {
-        for (mode, kept) in [
-            (BackupMode::Single, "a PE keeps 1.0 MiB for"),
-            (BackupMode::Double, "a PE keeps 4.0 MiB for"),
-            (BackupMode::Rs, "a PE keeps 5.0 MiB for"),
-        ] {
-            let mut job = chronicle(mode);
-            job.at(1.0, checkpoint(1));
-            let line = job.summary(at(2.0)).swap_remove(1);
-            assert!(line.starts_with(kept), "{line}");
-            let itself = format!("{} ", mode.name());
-            assert!(!line.contains(&itself), "{line}");
-        }
-        let mut job = chronicle(BackupMode::Raid5);
-        assert_eq!(job.summary(at(1.0)), [""; 0], "nothing happened");
-        let mut job = chronicle(BackupMode::None);
-        job.loses(1.0, &[Pe(0)], None);
-        assert_eq!(job.summary(at(1.0)), [""; 0], "its last words say it");
-    }
-}
+mod tests;

@@ -12,9 +12,9 @@ use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
 use raidshmem_core::view::PeState;
 
-use super::rebuild::RebuildProgress;
 use super::statistics::Figures;
 use crate::live::{Bar, Frame};
+use raidshmem_report::progress::RebuildProgress;
 use raidshmem_report::words::{bytes, count, span, time};
 
 /// The maximum number of nodes, and of groups, with a line of their own in the view.
