@@ -164,8 +164,7 @@ fn build(
     let part = Part::new(Arc::clone(&files[&welcome.node]), me * layout.total, layout.total);
     let own = attach_own(&part, layout, settings.pages)?.leak();
     let large = is_large(layout.heap_len, settings.pages);
-    let how = (large, open_parts(&settings, &job));
-    let place = (own, part.clone());
+    let (how, place) = ((large, open_parts(&settings, &job)), (own, part.clone()));
     let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
@@ -175,7 +174,6 @@ fn build(
         None => None, // alone: nobody to protect
     };
     let successor_of_memory = successor(&settings, &job, &welcome);
-    // A PE without an agent is not bound.
     let binds = channel.is_some() && settings.bind != Bind::None && !oversubscribed;
     let pool = pool_of(&settings, &job, &welcome, binds);
     if welcome.from_disk {
@@ -189,13 +187,11 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let remote =
-        open_fabric((&job, &settings), &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let remote = open_fabric(&job, &settings, &welcome, own, oversubscribed, (&page, &channel))?;
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.shrinks();
     let groups = known_groups(&job, &mut welcome, protection);
-    let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
@@ -204,6 +200,7 @@ fn build(
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
+        timing: Timing::new(&settings, welcome.past, goes_back),
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(remote, n_pes),
@@ -221,7 +218,6 @@ fn build(
         policy,
         sites: Sites::default(),
         meetings: Mutex::default(),
-        timing,
     };
     arrive(&world, original);
     Ok(world)
@@ -375,6 +371,7 @@ fn successor(settings: &Settings, job: &Job, welcome: &AssignmentMessage) -> Suc
 }
 
 /// Starts the worker threads of this PE: its share of the processors, or as many as configured.
+/// `binds` is true if agents bind PEs.
 fn pool_of(settings: &Settings, job: &Job, welcome: &AssignmentMessage, binds: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
@@ -393,13 +390,14 @@ fn pool_of(settings: &Settings, job: &Job, welcome: &AssignmentMessage, binds: b
 
 /// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
-    (job, settings): (&Job, &Settings),
+    job: &Job,
+    settings: &Settings,
     welcome: &AssignmentMessage,
     segment: &'static Segment,
     oversubscribed: bool,
-    (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
+    (page, channel): (&Arc<Page>, &Option<Arc<Channel>>),
 ) -> Result<Option<Remote>, BootError> {
-    let (page, channel) = (Arc::clone(page), channel.cloned());
+    let (page, channel) = (Arc::clone(page), channel.clone());
     let watch = EngineEvents { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);

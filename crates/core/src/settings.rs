@@ -14,8 +14,8 @@
 //!             `shmem_init`; a program without an agent reads what its user has set
 //! ```
 //!
-//! A part of a job that the launcher derives from settings, such as the fabric in use or the size of
-//! the heap, is no setting: it is in [`crate::message::Job`].
+//! A part of a job that the launcher derives from settings, such as the fabric in use or the size
+//! of the heap, is no setting: it is in [`crate::message::Job`].
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
 //! `SHMEM_FT_*` name or a value outside its bounds is an error of one line that lists what is

@@ -3,9 +3,9 @@
 //!
 //! Every reader matches on all kinds, so that a new one does not compile until each has decided.
 //!
-//! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`, without fields
-//! that have no value; times are seconds with six digits. docs/report.md lists the names and their
-//! fields.
+//! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`, without
+//! fields that have no value; times are seconds with six digits. docs/report.md lists the names and
+//! their fields.
 
 use std::time::Duration;
 

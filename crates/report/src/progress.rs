@@ -1,10 +1,12 @@
 //! The recovery under way: when it began, which PEs are still lost, and how far it is. Pure.
 //!
-//! A recovery begins with a loss. It ends when all PEs have resumed, when a PE goes on alone because
-//! the others are in `shmem_finalize`, or when the last lost PE has caught up after a local rollback.
+//! A recovery begins with a loss. It ends when all PEs have resumed, when a PE goes on alone
+//! because the others are in `shmem_finalize`, or when the last lost PE has caught up after a local
+//! rollback.
 //!
-//! The rate of a rebuild is the average of all PEs together since the first began, so that it neither
-//! jumps between messages nor includes earlier time. If a PE restarts its rebuild, the count restarts.
+//! The rate of a rebuild is the average of all PEs together since the first began, so that it
+//! neither jumps between messages nor includes earlier time. If a PE restarts its rebuild, the
+//! count restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The progress of a PE, as it reports it: the part of a job's events that PEs know of.
 //!
-//! Invariant: a report is encoded for the event in the same way as for the message; names and fields
-//! are those in docs/report.md.
+//! Invariant: one type is both the message and the event; names and fields as JSON are those in
+//! docs/report.md.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The rows of the settings table, one for each setting.
 //!
 //! A row has the name of the variable, the field with its type and default, the default in words if
-//! it is not a fixed value, the kind of value with its bounds, a description, and a reason to change
-//! it. The first three make the field of [`Settings`]; the rest makes its [`Setting`].
+//! it is not a fixed value, the kind of value with its bounds, a description, and a reason to
+//! change it. The field of [`Settings`] and the [`Setting`] are made from it.
 //!
 //! Invariant: names are unique and grouped, `SHMEM_FT_*` first.
 //!

@@ -179,17 +179,10 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     up.give_up_after(limit * 5 / 4);
     let heartbeat = HeartbeatClient::new(node, job.fabric, &settings, ties);
     let pairs = up.carries_descriptors();
-    let begun = begin::begin(&job, settings.pages, node, pairs, &place);
-    let Held { page, page_fd, file } = match begun {
+    let begun = begin::begin(&job, &settings, node, pairs, &place);
+    let Held { page, page_fd, file, worker } = match begun {
         Ok(held) => held,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
-    };
-    let worker = match Worker::new() {
-        Ok(worker) => worker,
-        Err(error) => {
-            let what = format!("thread for long work: {error}");
-            return Ok(up.send(&Up::Failed { what }, &[])?);
-        }
     };
     let (orders, here, addresses, procs, carriers) = Default::default();
     let binder = Arc::new(Binder::new(&job, settings.bind, node));
