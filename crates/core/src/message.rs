@@ -21,7 +21,7 @@ use crate::settings::{Fabric, Settings};
 pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
 pub use heartbeat::{Beat, CounterEnd, Party};
-pub use progress::{ChangedTiles, FoundBy, ProgressReport, Scrubbed};
+pub use progress::{ChangedTiles, FoundBy, ProgressReport, Reader, Scrubbed};
 
 mod heartbeat;
 mod progress;

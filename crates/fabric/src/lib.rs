@@ -2,9 +2,14 @@
 //!
 //! This crate only defines the contract: the trait [`Engine`], the environment that a process gives
 //! to one ([`Local`], [`EventSink`]), its errors ([`Lost`], [`FabricError`]), and liveness checks
-//! that a network provides by itself ([`Signs`]); and the hand-off of polling that engines share
-//! ([`hand_off`]). Each engine is a crate that depends on this one
+//! that a network provides by itself ([`Signs`]). Each engine is a crate that depends on this one
 //! and on no other engine; the crate `raidshmem` opens the engine that a job uses.
+//!
+//! ```text
+//! hand_off          the hand-off of polling between an engine's thread and waiting threads
+//! ```
+//!
+//! The operations of an engine:
 //!
 //! ```text
 //! put, get          bytes of peers' segments, by offset; the store can only be read

@@ -1,7 +1,8 @@
 //! The events of a job: the one stream that feeds the log lines, the file of `--events`, the record
 //! of `--report` and the metrics.
 //!
-//! Every reader matches on all kinds, so that a new one does not compile until each has decided.
+//! A new kind does not compile until its readers, and the PEs and nodes that it names, are written
+//! here or beside [`ProgressReport`]; a reader that ignores a kind of its own fails in tests.
 //!
 //! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`, without
 //! fields that have no value; times are seconds with six digits. docs/report.md lists the names and
@@ -9,7 +10,7 @@
 
 use std::time::Duration;
 
-use raidshmem_core::message::ProgressReport;
+use raidshmem_core::message::{ProgressReport, Reader};
 use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::seconds;
@@ -64,6 +65,60 @@ pub enum What {
     /// A PE reported progress.
     #[serde(untagged)]
     Report(ProgressReport),
+}
+
+impl What {
+    /// Returns the readers of this kind of event.
+    pub fn readers(&self) -> &'static [Reader] {
+        use Reader::{Lines, Metrics, Recovery, Statistics, Story};
+        match self {
+            What::Lost { .. } => &[Recovery, Story, Statistics, Metrics],
+            What::Started | What::Replaced { .. } => &[Story],
+            What::Survives(_) => &[Story, Metrics],
+            What::Stored { .. } => &[Statistics, Lines],
+            What::Report(report) => report.readers(),
+            What::Began { .. } | What::Said { .. } | What::LeftOut { .. } | What::Ended { .. } => {
+                &[]
+            }
+        }
+    }
+
+    /// Checks, in tests, that `reader` may ignore this event.
+    pub fn ignored_by(&self, reader: Reader) {
+        debug_assert!(!self.readers().contains(&reader), "{reader:?} ignores {self:?}");
+    }
+
+    /// Returns the PEs that it names.
+    pub fn pes(&self) -> Vec<Pe> {
+        match self {
+            What::Lost { pes, .. } => pes.clone(),
+            What::Survives(survival) => survival.fatal_pes.clone(),
+            What::Replaced { pe, .. } => vec![*pe],
+            What::Report(report) => report.pes(),
+            What::Began { .. }
+            | What::Started
+            | What::Stored { .. }
+            | What::Said { .. }
+            | What::LeftOut { .. }
+            | What::Ended { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns the node that it names.
+    pub fn node(&self) -> Option<u32> {
+        match self {
+            What::Lost { node, .. } => *node,
+            What::Replaced { node, .. } => Some(*node),
+            What::Began { .. }
+            | What::Started
+            | What::Stored { .. }
+            | What::Survives(_)
+            | What::Said { .. }
+            | What::LeftOut { .. }
+            | What::Ended { .. }
+            | What::Report(_) => None,
+        }
+    }
 }
 
 impl From<ProgressReport> for What {

@@ -47,13 +47,7 @@ impl Journal {
                 self.lost = true;
                 self.push(event.clone());
             }
-            What::Started
-            | What::Stored { .. }
-            | What::Replaced { .. }
-            | What::Survives(_)
-            | What::Said { .. }
-            | What::LeftOut { .. }
-            | What::Ended { .. } => self.push(event.clone()),
+            _ => self.push(event.clone()), // nothing is lost by default
         }
     }
 
@@ -78,16 +72,7 @@ impl Journal {
                 self.at_end(*pe).scrubbed = Some((*bytes, *damaged, *repaired));
             }
             ProgressReport::Rebuilding { .. } => {}
-            ProgressReport::Regrouped { .. }
-            | ProgressReport::Readonly { .. }
-            | ProgressReport::Adopted { .. }
-            | ProgressReport::Rebuilt { .. }
-            | ProgressReport::Step { .. }
-            | ProgressReport::Resumed { .. }
-            | ProgressReport::Replayed { .. }
-            | ProgressReport::Alone { .. }
-            | ProgressReport::Damaged { .. }
-            | ProgressReport::Note { .. } => self.push(event.clone()),
+            _ => self.push(event.clone()),
         }
     }
 

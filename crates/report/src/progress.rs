@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use raidshmem_core::message::{ProgressReport, RecoveryStep};
+use raidshmem_core::message::{ProgressReport, Reader, RecoveryStep};
 use raidshmem_core::quantity::Pe;
 
 use crate::event::{Event, What};
@@ -75,14 +75,10 @@ impl OpenRecovery {
                 }
             }
             What::Report(report) => self.hear_report(event.time, report),
-            What::Began { .. }
-            | What::Started
-            | What::Stored { .. }
-            | What::Replaced { .. }
-            | What::Survives(_)
-            | What::Said { .. }
-            | What::LeftOut { .. }
-            | What::Ended { .. } => Turn::Stays,
+            other => {
+                other.ignored_by(Reader::Recovery);
+                Turn::Stays
+            }
         }
     }
 
@@ -99,16 +95,7 @@ impl OpenRecovery {
                 }
             }
             ProgressReport::Resumed { .. } | ProgressReport::Alone { .. } => return self.end(),
-            ProgressReport::Checkpoint { .. }
-            | ProgressReport::Regrouped { .. }
-            | ProgressReport::Readonly { .. }
-            | ProgressReport::Adopted { .. }
-            | ProgressReport::Rebuilt { .. }
-            | ProgressReport::Damaged { .. }
-            | ProgressReport::Scrubbed { .. }
-            | ProgressReport::Memory { .. }
-            | ProgressReport::Logged { .. }
-            | ProgressReport::Note { .. } => {}
+            other => other.ignored_by(Reader::Recovery),
         }
         Turn::Stays
     }

@@ -6,13 +6,12 @@
 
 use std::time::Duration;
 
-use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::seconds;
 use raidshmem_core::view::PES_MAX;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, What};
+use crate::event::Event;
 use crate::job::JobRecord;
 
 /// Version of the format.
@@ -191,8 +190,8 @@ impl Record {
         let node = |node: u32| (node as usize >= nodes).then(|| format!("there is no node {node}"));
         let pe = |pe: Pe| (pe.at() >= pes).then(|| format!("there is no PE {pe}"));
         let named = self.job.groups.iter().flatten().copied();
-        let named = named.chain(self.events.iter().flat_map(|event| pes_of(&event.what)));
-        let of_nodes = self.events.iter().filter_map(|event| node_of(&event.what));
+        let named = named.chain(self.events.iter().flat_map(|event| event.what.pes()));
+        let of_nodes = self.events.iter().filter_map(|event| event.what.node());
         let members: usize = self.job.groups.iter().map(Vec::len).sum();
         if members > pes {
             return Some(format!("{members} members of groups; there are {pes} PEs"));
@@ -202,63 +201,10 @@ impl Record {
     }
 }
 
-/// Returns the node that an event names.
-fn node_of(what: &What) -> Option<u32> {
-    match what {
-        What::Lost { node, .. } => *node,
-        What::Replaced { node, .. } => Some(*node),
-        What::Began { .. }
-        | What::Started
-        | What::Stored { .. }
-        | What::Survives(_)
-        | What::Said { .. }
-        | What::LeftOut { .. }
-        | What::Ended { .. }
-        | What::Report(_) => None,
-    }
-}
-
-/// Returns the PEs that an event names.
-fn pes_of(what: &What) -> Vec<Pe> {
-    match what {
-        What::Lost { pes, .. } => pes.clone(),
-        What::Survives(survival) => survival.fatal_pes.clone(),
-        What::Replaced { pe, .. } => vec![*pe],
-        What::Report(report) => pes_of_report(report),
-        What::Began { .. }
-        | What::Started
-        | What::Stored { .. }
-        | What::Said { .. }
-        | What::LeftOut { .. }
-        | What::Ended { .. } => Vec::new(),
-    }
-}
-
-fn pes_of_report(report: &ProgressReport) -> Vec<Pe> {
-    match report {
-        ProgressReport::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
-        ProgressReport::Damaged { pe, from, .. } => {
-            from.iter().flatten().copied().chain([*pe]).collect()
-        }
-        ProgressReport::Adopted { pe, .. }
-        | ProgressReport::Rebuilding { pe, .. }
-        | ProgressReport::Replayed { pe, .. }
-        | ProgressReport::Alone { pe, .. }
-        | ProgressReport::Scrubbed { pe, .. }
-        | ProgressReport::Memory { pe, .. }
-        | ProgressReport::Logged { pe, .. } => vec![*pe],
-        ProgressReport::Checkpoint { .. }
-        | ProgressReport::Regrouped { .. }
-        | ProgressReport::Readonly { .. }
-        | ProgressReport::Step { .. }
-        | ProgressReport::Resumed { .. }
-        | ProgressReport::Note { .. } => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::event::What;
 
     /// Returns a job of four PEs on four nodes that lost nothing.
     pub(crate) fn record() -> Record {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use raidshmem_core::message::{ProgressReport, RecoveryStep};
+use raidshmem_core::message::{ProgressReport, Reader, RecoveryStep};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use crate::event::{Event, What};
@@ -129,11 +129,7 @@ impl Story {
                     last.hear(*time, report);
                 }
             }
-            What::Began { .. }
-            | What::Stored { .. }
-            | What::Said { .. }
-            | What::LeftOut { .. }
-            | What::Ended { .. } => {}
+            other => other.ignored_by(Reader::Story),
         }
     }
 
@@ -171,17 +167,9 @@ impl Recovery {
                 self.alone = Some(*pe);
                 self.goes_on_from(*checkpoint);
             }
-            ProgressReport::Step { .. }
-            | ProgressReport::Alone { .. }
-            | ProgressReport::Checkpoint { .. }
-            | ProgressReport::Regrouped { .. }
-            | ProgressReport::Readonly { .. }
-            | ProgressReport::Rebuilding { .. }
-            | ProgressReport::Damaged { .. }
-            | ProgressReport::Scrubbed { .. }
-            | ProgressReport::Memory { .. }
-            | ProgressReport::Logged { .. }
-            | ProgressReport::Note { .. } => {}
+            // After the end of the recovery.
+            ProgressReport::Step { .. } | ProgressReport::Alone { .. } => {}
+            other => other.ignored_by(Reader::Story),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::{Action, Membership, PeEntry, Role, Stage};
-use crate::message::{ProcId, ProgressReport};
+use crate::message::{ProcId, ProgressReport, Reader};
 use crate::quantity::Pe;
 use crate::view::{Member, PeState, State, View};
 
@@ -51,16 +51,7 @@ impl Membership {
                     return; // that is known
                 }
             }
-            ProgressReport::Readonly { .. }
-            | ProgressReport::Adopted { .. }
-            | ProgressReport::Rebuilt { .. }
-            | ProgressReport::Step { .. }
-            | ProgressReport::Rebuilding { .. }
-            | ProgressReport::Damaged { .. }
-            | ProgressReport::Scrubbed { .. }
-            | ProgressReport::Memory { .. }
-            | ProgressReport::Logged { .. }
-            | ProgressReport::Note { .. } => {}
+            other => other.ignored_by(Reader::Membership),
         }
         self.out.push(Action::Tell(report));
     }

@@ -87,6 +87,77 @@ pub enum ProgressReport {
     Note { line: String },
 }
 
+/// A reader of a job's events. Each kind of event names its readers at its definition, so that a
+/// new kind does not compile until that is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The membership machine.
+    Membership,
+    /// The course of a recovery under way.
+    Recovery,
+    /// The recoveries in a report.
+    Story,
+    /// The figures of a job, and lines that are always printed.
+    Statistics,
+    /// The metrics.
+    Metrics,
+    /// The lines of `--verbose`.
+    Lines,
+}
+
+impl ProgressReport {
+    /// Returns the readers of this kind of report.
+    pub fn readers(&self) -> &'static [Reader] {
+        use Reader::{Lines, Membership, Metrics, Recovery, Statistics, Story};
+        match self {
+            ProgressReport::Checkpoint { .. } => &[Membership, Statistics, Metrics, Lines],
+            ProgressReport::Regrouped { .. } => &[Membership, Statistics],
+            ProgressReport::Readonly { .. } => &[Statistics, Lines],
+            ProgressReport::Adopted { .. } | ProgressReport::Rebuilt { .. } => {
+                &[Story, Statistics, Lines]
+            }
+            ProgressReport::Step { .. } => &[Recovery, Story],
+            ProgressReport::Rebuilding { .. } => &[Recovery],
+            ProgressReport::Resumed { .. }
+            | ProgressReport::Replayed { .. }
+            | ProgressReport::Alone { .. } => &[Membership, Recovery, Story, Statistics],
+            ProgressReport::Damaged { .. } => &[Metrics, Lines],
+            ProgressReport::Scrubbed { .. }
+            | ProgressReport::Memory { .. }
+            | ProgressReport::Logged { .. }
+            | ProgressReport::Note { .. } => &[Lines],
+        }
+    }
+
+    /// Checks, in tests, that `reader` may ignore this report.
+    pub fn ignored_by(&self, reader: Reader) {
+        debug_assert!(!self.readers().contains(&reader), "{reader:?} ignores {self:?}");
+    }
+
+    /// Returns the PEs that it names.
+    pub fn pes(&self) -> Vec<Pe> {
+        match self {
+            ProgressReport::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
+            ProgressReport::Damaged { pe, from, .. } => {
+                from.iter().flatten().copied().chain([*pe]).collect()
+            }
+            ProgressReport::Adopted { pe, .. }
+            | ProgressReport::Rebuilding { pe, .. }
+            | ProgressReport::Replayed { pe, .. }
+            | ProgressReport::Alone { pe, .. }
+            | ProgressReport::Scrubbed { pe, .. }
+            | ProgressReport::Memory { pe, .. }
+            | ProgressReport::Logged { pe, .. } => vec![*pe],
+            ProgressReport::Checkpoint { .. }
+            | ProgressReport::Regrouped { .. }
+            | ProgressReport::Readonly { .. }
+            | ProgressReport::Step { .. }
+            | ProgressReport::Resumed { .. }
+            | ProgressReport::Note { .. } => Vec::new(),
+        }
+    }
+}
+
 /// A PE's changed tiles since the previous checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedTiles {

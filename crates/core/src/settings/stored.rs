@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::kind::{Value, ValueKind};
 use super::units::{show_rate, show_size, show_time};
-use super::values::{Choice, Device, Every, Interval};
+use super::values::{Device, Every, Interval, Worded};
 use crate::inject::{self, InjectedFault};
 
 /// The type of a field of [`super::Settings`].
@@ -67,7 +67,7 @@ held! {
     Vec<InjectedFault> = Rules, |rules, _| (!rules.is_empty()).then(|| inject::list(rules));
 }
 
-impl<T: Choice> Stored for T {
+impl<T: Worded> Stored for T {
     fn of(value: Value) -> Option<T> {
         if let Value::Choice(at) = value { T::all().get(at).copied() } else { None }
     }

@@ -3,12 +3,13 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use raidshmem_codec::stripe::Scheme;
 use serde::{Deserialize, Serialize};
 
 use super::units::{parse_count, parse_seconds, show_time};
 
 /// A type whose value is one of a few words.
-pub(super) trait Choice: Copy + 'static {
+pub(super) trait Worded: Copy + 'static {
     /// Returns all choices, in the order of their words.
     fn all() -> &'static [Self];
 
@@ -36,7 +37,7 @@ macro_rules! choice {
             }
         }
 
-        impl Choice for $name {
+        impl Worded for $name {
             fn all() -> &'static [$name] {
                 &$name::ALL
             }
@@ -71,6 +72,17 @@ impl BackupMode {
     /// Returns true if the job can survive a death.
     pub const fn protects(self) -> bool {
         !matches!(self, BackupMode::None)
+    }
+
+    /// Returns the layout of the copies or parity of a group; `parity` counts only for `rs`.
+    pub const fn scheme(self, parity: usize) -> Option<Scheme> {
+        match self {
+            BackupMode::None => None,
+            BackupMode::Single | BackupMode::Double => Some(Scheme::Mirror),
+            BackupMode::Raid4 => Some(Scheme::Raid4),
+            BackupMode::Raid5 => Some(Scheme::Raid5),
+            BackupMode::Rs => Some(Scheme::Rs { parity }),
+        }
     }
 
     /// Returns true if every PE keeps a copy of its own live memory.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-use raidshmem_core::message::ProgressReport;
+use raidshmem_core::message::{ProgressReport, Reader};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -95,12 +95,7 @@ impl Metrics {
             }
             What::Report(report) => values.hear(report),
             What::Began { .. } => return,
-            What::Started
-            | What::Stored { .. }
-            | What::Replaced { .. }
-            | What::Said { .. }
-            | What::LeftOut { .. }
-            | What::Ended { .. } => {}
+            other => other.ignored_by(Reader::Metrics),
         }
         self.show(&statistics.figures(event.time), &statistics.totals());
     }
@@ -137,19 +132,7 @@ impl Values {
                 let repaired = if from.is_some() { "yes" } else { "no" };
                 self.damaged.get_or_create(&[("repaired", repaired)]).inc();
             }
-            ProgressReport::Regrouped { .. }
-            | ProgressReport::Readonly { .. }
-            | ProgressReport::Adopted { .. }
-            | ProgressReport::Rebuilt { .. }
-            | ProgressReport::Step { .. }
-            | ProgressReport::Rebuilding { .. }
-            | ProgressReport::Resumed { .. }
-            | ProgressReport::Replayed { .. }
-            | ProgressReport::Alone { .. }
-            | ProgressReport::Scrubbed { .. }
-            | ProgressReport::Memory { .. }
-            | ProgressReport::Logged { .. }
-            | ProgressReport::Note { .. } => {}
+            other => other.ignored_by(Reader::Metrics),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use raidshmem_control::trace::time_of_day;
 use raidshmem_core::inject::InjectedFault;
-use raidshmem_core::message::{ChangedTiles, ProgressReport};
+use raidshmem_core::message::{ChangedTiles, ProgressReport, Reader};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
 use raidshmem_report::event::What;
@@ -61,14 +61,10 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             ))
         }
         What::Report(report) => line_of_report(report, kept),
-        What::Began { .. }
-        | What::Started
-        | What::Lost { .. }
-        | What::Replaced { .. }
-        | What::Survives(_)
-        | What::Said { .. }
-        | What::LeftOut { .. }
-        | What::Ended { .. } => None,
+        other => {
+            other.ignored_by(Reader::Lines);
+            None
+        }
     }
 }
 
@@ -125,11 +121,9 @@ fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
             bytes(*all)
         ),
         ProgressReport::Note { line } => line.clone(),
-        ProgressReport::Regrouped { .. }
-        | ProgressReport::Step { .. }
-        | ProgressReport::Rebuilding { .. }
-        | ProgressReport::Resumed { .. }
-        | ProgressReport::Replayed { .. }
-        | ProgressReport::Alone { .. } => return None,
+        other => {
+            other.ignored_by(Reader::Lines);
+            return None;
+        }
     })
 }

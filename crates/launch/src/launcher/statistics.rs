@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use raidshmem_core::message::{Past, ProgressReport};
+use raidshmem_core::message::{Past, ProgressReport, Reader};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{BackupMode, Rollback, Settings};
 use raidshmem_report::event::{Event, What};
@@ -121,13 +121,10 @@ impl JobStatistics {
                 self.spill = self.spill.max(*spill);
                 None
             }
-            What::Began { .. }
-            | What::Started
-            | What::Replaced { .. }
-            | What::Survives(_)
-            | What::Said { .. }
-            | What::LeftOut { .. }
-            | What::Ended { .. } => None,
+            other => {
+                other.ignored_by(Reader::Statistics);
+                None
+            }
         }
     }
 
@@ -183,13 +180,10 @@ impl JobStatistics {
                     after(recovery, *took, "restart")
                 ))
             }
-            ProgressReport::Step { .. }
-            | ProgressReport::Rebuilding { .. }
-            | ProgressReport::Damaged { .. }
-            | ProgressReport::Scrubbed { .. }
-            | ProgressReport::Memory { .. }
-            | ProgressReport::Logged { .. }
-            | ProgressReport::Note { .. } => None,
+            other => {
+                other.ignored_by(Reader::Statistics);
+                None
+            }
         }
     }
 
