@@ -53,13 +53,12 @@ demo: build
 
 # Tests for newcomers: a few minutes, compilers only.
 test:
-	@.ci/setup build
+	@.ci/setup quick
 	@.ci/test quick
 
 # All tests that one machine can run; CI runs them.
 test-all:
 	@.ci/setup test
-	@$(MAKE) --no-print-directory build
 	@.ci/test all
 
 # Tests on emulated machines with soft-RoCE; CI runs them after `make test-all`.

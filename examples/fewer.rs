@@ -43,7 +43,7 @@ fn await_loss(shmem: &mut Shmem, team: Team) {
         let knows = u64::from(ft::failed(shmem, team) == [LOST]);
         let agreed = ft::agree(shmem, team, knows);
         if agreed.value == 1 {
-            return assert!(!agreed.acknowledged, "nobody has called restart_pes");
+            return assert!(!agreed.acknowledged, "no PE has called restart_pes");
         }
     }
 }

@@ -1,4 +1,4 @@
-/* raidshmem: the profiling twins of all functions. Printed from the tables in src/capi; do not edit. */
+/* raidshmem: profiling versions of all functions. Printed from the tables in src/capi; do not edit. */
 #ifndef PSHMEM_H
 #define PSHMEM_H
 #include "shmem.h"

@@ -13,11 +13,11 @@
 #define SHMEMX_NORETURN
 #endif
 
-/* C++ has these types as an extension: without the word, -pedantic warns of each */
+/* In C++ these types are an extension: without the keyword, -pedantic warns about each. */
 __extension__ typedef double _Complex shmemx_complexd_t;
 __extension__ typedef float _Complex shmemx_complexf_t;
 
-/* Handles are numbers in the shape of pointers, so that they cannot be mixed up. */
+/* Handles are integers typed as distinct pointers, so that they cannot be mixed up. */
 typedef struct shmemx_ctx *shmem_ctx_t;
 typedef struct shmemx_team *shmem_team_t;
 typedef struct { int num_contexts; } shmem_team_config_t;
@@ -81,11 +81,11 @@ typedef int (*shmemx_ft_call_t)(void);
 #define _SHMEM_CMP_LT SHMEM_CMP_LT
 #define _SHMEM_CMP_LE SHMEM_CMP_LE
 
-/* Fault tolerance (shmem_ft.h explains it): what the calls return */
+/* Fault tolerance (see shmem_ft.h): return values */
 #define SHMEM_FT_SUCCESS 0
 #define SHMEM_FT_FAILURE 1
 
-/* Fault tolerance: how a PE died */
+/* Fault tolerance: causes of a loss */
 #define SHMEM_FT_PE_FAILED 1
 #define SHMEM_FT_NODE_FAILED 2
 
@@ -1985,10 +1985,10 @@ shmemx_ft_call_t shmemx_ft_place(const char *file, int line, int number, const c
 #endif
 
 /*
- * A call of shmem_checkpoint_all says where in the source it stands: a compiler may make several
- * instructions of it, and the place tells them from other calls. A declaration with `void` between
- * its brackets, and the name without brackets, are as without this. Before a definition without
- * `void`, or a member of that name, say #undef shmem_checkpoint_all; pshmem.h does.
+ * A call of shmem_checkpoint_all passes its source location, which identifies the call even if the
+ * compiler duplicates it. A declaration with `void` in parentheses, and the name without
+ * parentheses, are unaffected. Before a definition without `void`, or a member of that name, write
+ * #undef shmem_checkpoint_all; pshmem.h does so.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define SHMEMX_FUNCTION __PRETTY_FUNCTION__

@@ -15,82 +15,87 @@
  *         continue;
  *     }
  *
- * There is one such call in a program: a substitute begins at the top of main, and the others wait
- * for it in this call, so it must come to the same one.
+ * A program needs exactly one such call: a substitute starts at the top of main, and the other PEs
+ * wait for it in this call, so it must arrive at the same one.
  *
- * shmem_checkpoint_all  collective: all symmetric data, statics too, as they are now; or FAILURE
- * shmem_query_fault     who died since, and how: two malloc()ed lists of the same length
- * shmem_restart_pes     collective: substitutes take the places of the dead, and the symmetric data
- *                       of all PEs is as at the last checkpoint
- * shmem_ft_algo_init    1 in a PE that was there from the start, 0 in a substitute
+ * shmem_checkpoint_all  collective: saves all symmetric data, including statics; FAILURE after a
+ *                       loss
+ * shmem_query_fault     lists the PEs lost since, and the cause of each loss: two lists of the same
+ *                       length, from malloc
+ * shmem_restart_pes     collective: substitutes replace the lost PEs, and the symmetric data of all
+ *                       PEs is restored from the last checkpoint
+ * shmem_ft_algo_init    0 in a substitute, else 1
  *
- * Between a death and the restart blocking calls return, puts and atomic updates are dropped, gets
- * give zeroes, and tests say that what they wait for is there, so that no loop waits for ever.
+ * Between a loss and the restart, blocking calls return, puts and atomic updates are dropped, gets
+ * return zeroes, and tests report success, so that no loop hangs.
  *
- * Threads (SHMEM_THREAD_MULTIPLE): a death may come while any number of threads are in calls. All
- * these calls return; a thread need not know of the death. Checkpoint and restart are for one
- * thread of each PE, while no other thread of it is in a call or touches symmetric memory: join the
- * others first, or hold them at a barrier of their own. It may be any thread. A restart brings back
- * memory, not threads: a substitute starts its own.
+ * Threads (SHMEM_THREAD_MULTIPLE): a PE may die while any number of threads are in calls; all of
+ * them return, and a thread need not know of the loss. In each PE one thread, no matter which,
+ * calls checkpoint and restart, while no other thread is in a call or touches symmetric memory:
+ * join the others first, or hold them at a barrier of their own. A restart restores memory, not
+ * threads: a substitute starts its own.
  */
 
 /*
- * shmemx_ft_protect     add private memory of this PE, which stays until the end of the job, to its
- *                       checkpoints; a substitute protects the same names with the same lengths
- *                       before shmem_restart_pes, in whatever order, or the job ends with status 3.
- *                       A name that is protected again takes the memory that is given last. What
- *                       was protected after the checkpoint that is gone back to gets the bytes that
- *                       it had then
- * shmemx_ft_register    the same under a name that is made of the place of the call in the program,
- *                       how often it was called there, and len
- * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
- *                       the same on every PE, until it is freed
- * shmemx_ft_include     take it in again
- * shmemx_ft_readonly    collective: the program does not write this range of one block of the heap
- *                       until shmemx_ft_writable; a write is SIGSEGV with a line that names it. No
- *                       snapshot of it is kept, since it is one, and its parity is made once. The
- *                       whole tiles of 64 KiB from its first whole page on are kept so, by raid5
- *                       and rs without SHMEM_FT_STORE where a lost PE takes all back. FAILURE: PE 0
- *                       says why it stays as other memory. It cannot be freed or resized
- * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before,
- *                       if the last checkpoint has it; FAILURE if one has no memory for that
- * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
- *                       as input: with SHMEM_FT_ROLLBACK=local a PE that rolls back gets what it
- *                       drew before. Elsewhere it does nothing
+ * shmemx_ft_protect     adds private memory of this PE, which must exist until the end of the job,
+ *                       to its checkpoints. Before shmem_restart_pes a substitute protects the same
+ *                       names with the same lengths, in any order; otherwise the job ends with
+ *                       status 3. A name that is protected again refers to the memory given last.
+ *                       A region protected after the checkpoint that is restored gets the bytes
+ *                       that it had when it was protected
+ * shmemx_ft_register    like shmemx_ft_protect, under a name formed from the place of the call in
+ *                       the program, the number of calls made there, and len
+ * shmemx_ft_exclude     excludes symmetric memory, static or in one block of the heap, from
+ *                       checkpoints until it is freed; alike on every PE
+ * shmemx_ft_include     includes it again
+ * shmemx_ft_readonly    collective: declares that the program does not write this range of one
+ *                       block of the heap until shmemx_ft_writable; a write raises SIGSEGV, and a
+ *                       line names the range. No snapshot of it is kept, since live memory serves
+ *                       as one, and its parity is computed once. Only whole tiles of 64 KiB from
+ *                       its first whole page on are treated this way. It requires raid5 or rs,
+ *                       global rollback and no SHMEM_FT_STORE. FAILURE if nothing was changed: PE 0
+ *                       prints the reason. The block cannot be freed or resized
+ * shmemx_ft_writable    collective: makes the range writable again. If the last checkpoint covers
+ *                       it, each PE copies it first; FAILURE if one of them lacks the memory
+ * shmemx_ft_event       records bytes that come from outside, such as a clock reading, random
+ *                       numbers or input: with SHMEM_FT_ROLLBACK=local a PE that rolls back gets
+ *                       the recorded bytes. Otherwise it does nothing
  * shmemx_ft_need_checkpoint
- *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
- *                       if it would pass without either, because of SHMEM_FT_INTERVAL
+ *                       collective: 1 if the next shmem_checkpoint_all will save or report a loss,
+ *                       0 if SHMEM_FT_INTERVAL makes it do neither
  * shmemx_ft_should_stop
- *                       collective: 1 if the job ends with the next checkpoint, because it was
- *                       asked to stop and has SHMEM_FT_STORE
+ *                       collective: 1 if the job was asked to stop and will end with the next
+ *                       checkpoint (SHMEM_FT_STORE)
  * shmemx_ft_survives    1 if the job, as its PEs are placed now, survives the loss of one PE, node
- *                       or failure domain, 0 if it would end by it (always before the first
- *                       checkpoint), -1 if there is none of that number. Not collective
- * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
- *                       thread asks again. A program that answers a refusal by shmem_restart_pes
- *                       goes on without a new checkpoint: further refusals are no failures
+ *                       or failure domain; 0 if it would end (always before the first checkpoint);
+ *                       -1 if there is no such PE, node or domain. Not collective
+ * shmemx_ft_last_error  the reason why the last checkpoint was refused, in one line, or NULL; valid
+ *                       until the thread asks again. A program that answers a refusal with
+ *                       shmem_restart_pes continues without a new checkpoint: further refusals are
+ *                       not failures
  *
- * With SHMEM_FT_ROLLBACK=none nobody goes back, and the others go on without the lost: barriers and
- * collectives complete among those that live, writes to a lost PE do nothing, reads give zeroes.
+ * With SHMEM_FT_ROLLBACK=none no PE rolls back, and the living PEs continue without the lost ones:
+ * they complete barriers and collectives, writes to a lost PE do nothing, reads return zeroes.
  *
- * shmemx_ft_get         shmem_getmem that says whether the bytes may be used, and so the typed and
- *                       strided forms
- * shmemx_ft_failed      the members of a team that are lost, in memory from malloc
- * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if it is
- *                       lost, and the number of that checkpoint
- * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete at both: one of both
- *                       copies is whole at any time, whoever dies. The two are on different nodes,
- *                       as long as PEs live on several
- * shmemx_ft_shadow      the member of a team that suits as the shadow of member pe: on another node
- *                       if there is one; -1 if the team has no other member
- * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
- *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
- * shmemx_ft_shrink      the same: a team of those that live
- * shmemx_ft_on_fault    calls f with each PE that is lost and its status, by the thread that asked,
- *                       in a later call of it that concerns other PEs; f makes local calls only
- * shmemx_ft_faulted     1 from a loss to the restart that acknowledges it
+ * shmemx_ft_get         shmem_getmem that reports whether the bytes are valid; likewise the typed
+ *                       and strided forms
+ * shmemx_ft_failed      the lost members of a team, in memory from malloc
+ * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if the PE
+ *                       is lost, and the number of that checkpoint
+ * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete on each: at any time
+ *                       one of the two copies is whole, whichever PE dies. The two PEs are on
+ *                       different nodes, as long as PEs live on several
+ * shmemx_ft_shadow      the member of a team that suits best as the shadow of member pe: on another
+ *                       node if possible; -1 if the team has no other member
+ * shmemx_ft_agree       collective among the living: the bits that are set on all of them, with
+ *                       equal results; FAILURE until all have acknowledged every loss
+ *                       (shmem_restart_pes)
+ * shmemx_ft_shrink      collective among the living: a team of them
+ * shmemx_ft_on_fault    calls f with each lost PE and its status, in the thread that asked for it,
+ *                       from within a later call that concerns other PEs; f makes only local calls
+ * shmemx_ft_faulted     1 from a loss until the restart that acknowledges it
  */
-/* Kinds of loss for shmemx_ft_survives; kinds above the node are those of SHMEM_FT_DOMAINS, from
+/* Kinds of loss for shmemx_ft_survives. Kinds above the node are those of SHMEM_FT_DOMAINS, from
    SHMEMX_FT_DOMAIN on, in the order of the file; domains are numbered as they first appear. */
 #define SHMEMX_FT_PE 0
 #define SHMEMX_FT_NODE 1

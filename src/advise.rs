@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_clang_is_named() {
+    fn a_program_that_is_not_clang_is_named() {
         let error = clang(Some("/nowhere/clang".to_owned())).expect_err("it is not there");
         assert!(error.to_string().contains("OSHADVISE_CLANG=/nowhere/clang: expected clang 19"));
     }

@@ -28,24 +28,18 @@
 //! # Inside
 //!
 //! The crate `raidshmem-core` makes the decisions, without I/O: placement, views, the contents of
-//! checkpoints, the order of checkpoint and recovery, failure detection. This crate carries them
-//! out, on top of lower-level crates: `raidshmem-sys` (system calls), `raidshmem-segment` (the
-//! memory of a PE), `raidshmem-fabric` (the interface of engines) and one for each engine,
-//! `raidshmem-disk` (checkpoints in files). The launcher is the crate `raidshmem-launch`, which no
-//! program links.
+//! checkpoints, the order of checkpoint and recovery, failure detection. The
+//! crate `raidshmem-runtime` carries them out: the state of a process, checkpoint and recovery. It
+//! stands on `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE),
+//! `raidshmem-fabric` (the interface of engines) and one for each engine, and `raidshmem-disk`
+//! (checkpoints in files). This crate is the model of OpenSHMEM with its interfaces. The launcher is
+//! the crate `raidshmem-launch`, which no program links.
 //!
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` checks
 //! this):
 //!
 //! ```text
 //! version                                    version of this build
-//! pgas                                       the state of a process: memory, waiting, barrier
-//! checkpoint                                 sealing live memory, and encoding its parity
-//! recovery                                   rebuilding and restoring lost memory
-//! scrub                                      verification of the store in idle time
-//! protocol_memory                            the steps of the protocol on real memory
-//! affinity                                   CPU binding of threads across a restart
-//! faults                                     the fault-tolerance calls
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan
@@ -62,22 +56,9 @@
 
 #[doc(hidden)]
 pub mod advise;
-mod affinity;
 #[doc(hidden)]
 pub mod capi;
-#[doc(hidden)]
-pub mod checkpoint;
-#[doc(hidden)]
-pub mod faults;
 mod openshmem;
-#[doc(hidden)]
-pub mod pgas;
-#[doc(hidden)]
-pub mod protocol_memory;
-#[doc(hidden)]
-pub mod recovery;
-#[doc(hidden)]
-pub mod scrub;
 #[doc(hidden)]
 pub mod shmem;
 #[doc(hidden)]

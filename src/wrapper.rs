@@ -302,7 +302,7 @@ mod tests {
         write(&deps, 10);
         assert_eq!(lib(), Ok(deps.clone()));
         write(&folder, 20);
-        assert_eq!(lib(), Ok(deps.clone()), "the one beside the wrapper is stale");
+        assert_eq!(lib(), Ok(deps.clone()), "the library next to the wrapper is stale");
         write(&folder, 10);
         write(&deps, 30);
         assert_eq!(lib(), Ok(folder.clone()));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_is_named_with_the_places_looked_at() {
+    fn a_missing_library_is_named_with_the_searched_folders() {
         let error = places(Path::new("/nowhere/bin/oshcc"), Path::new("/nowhere")).err();
         let error = error.expect("nothing is there");
         assert!(error.contains("libraidshmem.so") && error.contains("/nowhere/lib"), "{error}");

@@ -136,7 +136,7 @@ fn matches(pattern: &str, symbol: &str) -> bool {
 }
 
 #[test]
-fn what_the_specification_has_and_we_do_not_is_written_down() {
+fn missing_routines_of_the_specification_are_listed() {
     let there: BTreeSet<String> = emit::symbols().into_iter().collect();
     let wanted: Vec<&str> = SPECIFICATION.lines().filter(|line| !line.is_empty()).collect();
     let patterns: Vec<&str> = MISSING
@@ -345,7 +345,7 @@ const TOOLS: [&str; 2] = [
 ];
 
 #[test]
-fn the_macro_of_the_checkpoint_call_is_in_nobodys_way() {
+fn the_checkpoint_macro_does_not_break_programs() {
     let clang = called(&["clang-22", "clang-21", "clang-20", "clang-19", "clang"], "c");
     let clangxx =
         called(&["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"], "cc");
@@ -471,7 +471,7 @@ fn pointers(symbol: &str, headers: &str) -> Vec<(bool, bool)> {
 }
 
 #[test]
-fn what_an_analysis_takes_from_a_signature_agrees_with_the_prototype() {
+fn analysed_signatures_agree_with_their_prototypes() {
     use raidshmem_advise::routines::{Access, routine};
     let headers = synopses::headers();
     let signatures = emit::signatures();

@@ -113,7 +113,7 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn what_is_installed_can_be_removed() {
+fn the_installation_can_be_removed() {
     let prefix = folder("removed");
     let foreign = prefix.join("include/mpp/other.h");
     fs::create_dir_all(foreign.parent().expect("a folder")).expect("below the target folder");
@@ -142,7 +142,7 @@ fn symbols_for_debuggers_are_left_out() {
 
 /// A machine without `dh`, on which apt-get records its arguments.
 #[test]
-fn what_makes_packages_is_looked_for_before_anything_is_built() {
+fn packaging_tools_are_checked_before_the_build() {
     let steps = run(Command::new("make").args(["-n", "-C", ROOT, "deb"]));
     let at = |step: &str| steps.find(step).unwrap_or_else(|| panic!("no {step} in\n{steps}"));
     assert!(at(".ci/setup deb") < at("cargo build") && at("cargo build") < at("packaging/deb.sh"));
@@ -186,7 +186,7 @@ fn count(prefix: &Path, program: &Path) {
 }
 
 #[test]
-fn what_is_installed_compiles_and_runs_programs() {
+fn the_installation_compiles_and_runs_programs() {
     let prefix = folder("prefix");
     install(&prefix, &prefix, "");
     let source = Path::new(ROOT).join("examples/count.c");

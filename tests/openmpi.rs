@@ -58,7 +58,7 @@ fn theirs(program: &Path) -> String {
 }
 
 #[test]
-fn the_same_sources_give_the_same_results() {
+fn equal_sources_give_equal_results() {
     let Some(compiler) = their_oshcc() else {
         support::skip("open-mpi", "its oshcc is not installed");
         return;

@@ -61,7 +61,7 @@ fn versions_are_those_of_the_manifest() {
 
 /// A tag that does not exist, and a crate that no registry has, cannot be fetched.
 #[test]
-fn what_recipes_and_documents_would_fetch_is_there() {
+fn everything_that_recipes_and_documents_fetch_exists() {
     let git = Command::new("git").args(["tag", "--list"]).current_dir(ROOT).output();
     let tags = git.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let tags = tags.unwrap_or_default();
@@ -92,7 +92,7 @@ fn a_program_in_rust_takes_the_crate_from_a_checkout() {
     fs::create_dir_all(program.join("src")).expect("a folder below the target folder");
     let manifest = "[package]\nname = \"takes-it\"\nversion = \"0.0.0\"\n[workspace]\n";
     fs::write(program.join("Cargo.toml"), manifest).expect("a file below the target folder");
-    fs::write(program.join("src/main.rs"), "fn main() {}\n").expect("a file beside it");
+    fs::write(program.join("src/main.rs"), "fn main() {}\n").expect("a file next to it");
     let add = ["add", "--offline", "--quiet", "--path", ROOT];
     let output = Command::new(env!("CARGO")).args(add).current_dir(&program).output();
     let output = output.expect("cargo runs");
@@ -110,7 +110,7 @@ fn the_recipe_for_spack_is_python() {
 
 /// `make test-all` builds each crate from its package; this test covers the manifests.
 #[test]
-fn every_crate_says_what_a_registry_asks_for() {
+fn every_crate_has_the_metadata_of_a_registry() {
     let mut folders = vec![String::new(), "codec/".into(), "ucx-sys/".into(), "rdma-sys/".into()];
     let crates = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder").flatten();
     folders.extend(crates.map(|entry| format!("crates/{}/", entry.file_name().display())));

@@ -28,7 +28,7 @@ fn a_process_lost_at_every_step_of_a_checkpoint() {
 }
 
 #[test]
-fn a_node_lost_under_way_and_a_process_in_the_last_step() {
+fn a_node_lost_during_a_recovery_and_a_process_in_its_last_step() {
     let nodes = job(4).args(&["--nodes", "4", "--spares", "1"]);
     nodes.kill_node(&["2@4"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
     job(4).kill(&["3@10:after"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
@@ -68,11 +68,11 @@ fn teams_are_there_again_after_a_loss() {
 }
 
 #[test]
-fn the_calls_for_going_on_with_fewer() {
+fn the_calls_for_continuing_with_fewer_pes() {
     for nodes in [&[][..], &["--nodes", "2"]] {
         let job = job(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
         let outcome = job.args(nodes).program(&example("fewer"), &[]).run();
-        outcome.status(0).says("PE 1 was lost, and the others went on to the end");
+        outcome.status(0).says("PE 1 was lost, and the remaining PEs finished");
         outcome.check(outcome.out == "fewer: ok\n", "it ends");
     }
 }
@@ -101,12 +101,14 @@ fn a_contraction_loses_the_tasks_that_were_begun() {
 fn a_panic_of_the_library_ends_the_job_and_one_of_the_program_is_a_death() {
     let run = |what: &str| job(3).args(&["--verbose"]).program(&example("panics"), &[what]).run();
     let outcome = run("library");
-    outcome.status(3).says("raidshmem: PE 1: a fault of the library at src/pgas/world/mod.rs:");
+    outcome
+        .status(3)
+        .says("raidshmem: PE 1: a library bug at crates/runtime/src/pgas/world/mod.rs:");
     outcome.says("index out of bounds: the len is 3 but the index is 9999");
-    outcome.check(outcome.count("a substitute") == 0, "nobody comes to it again");
+    outcome.check(outcome.count("a substitute") == 0, "no PE gets there again");
     let outcome = run("own");
     outcome.says("a panic of the program").says("resume from checkpoint");
-    outcome.check(outcome.count("a fault of the library") == 0, "it is not the library's");
+    outcome.check(outcome.count("a library bug") == 0, "it is not the library's");
     let outcome = run("api");
     outcome.status(0);
     outcome.check(outcome.out.contains("the API told of a wrong range: true"), "it may catch it");

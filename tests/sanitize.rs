@@ -84,7 +84,7 @@ fn clean(outcome: &Outcome) -> &Outcome {
 }
 
 #[test]
-fn mistakes_of_a_program_are_seen() {
+fn mistakes_of_a_program_are_detected() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mistakes.c");
     std::fs::write(&source, MISTAKES).expect("a file below the target folder");
     let program = sanitized("mistakes", &source);

@@ -235,7 +235,7 @@ fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String,
 }
 
 #[test]
-fn programs_in_python_survive_losses_with_the_same_bytes() {
+fn programs_in_python_survive_losses_with_equal_bytes() {
     build();
     let installed = package();
     let heat = |options: &[&str]| {
@@ -270,7 +270,7 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
 }
 
 #[test]
-fn programs_in_python_go_on_with_fewer() {
+fn programs_in_python_continue_with_fewer_pes() {
     build();
     let settings = ["SHMEM_FT_SUBSTITUTE=shrink", "SHMEM_FT_ROLLBACK=none"];
     let options = [&settings[..], &["--timeout", "120", "-n", "4", "--mode", "raid5"]].concat();

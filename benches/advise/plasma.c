@@ -550,7 +550,7 @@ static void push(void) {
 
 static void pack(int i, int way) {
     if (leaving_count[way] == PASSING) {
-        fail("more particles leave than there is room for");
+        fail("more particles leave than the buffer holds");
         return;
     }
     struct parcel *to = &leaving[way][leaving_count[way]++];
@@ -564,7 +564,7 @@ static void pack(int i, int way) {
 
 static void unpack(const struct parcel *from) {
     if (particles == MOST) {
-        fail("more particles arrive than there is room for");
+        fail("more particles arrive than the buffer holds");
         return;
     }
     px[particles] = from->x;

@@ -24,7 +24,7 @@ enum { KERNELS = 3, STEPS_MAX = 4096, THREADS_MAX = 64, SIDE = 96, ROWS = 1 << 1
 static const char *const names[KERNELS] = {"ep", "mg", "cg"};
 
 /* Private memory of a PE that no checkpoint holds: it is recomputed in each step. */
-struct room {
+struct shared {
     pthread_barrier_t begin, end;
     int threads, over;
     double (*grid)[SIDE][SIDE], (*next)[SIDE][SIDE];
@@ -33,7 +33,7 @@ struct room {
 };
 
 struct one {
-    struct room *room;
+    struct shared *shared;
     int number;
     double sum;
 };
@@ -65,29 +65,30 @@ static void ep(struct one *one) {
 
 /* Sweeps a seven-point stencil: sequential memory accesses. */
 static void mg(struct one *one) {
-    struct room *room = one->room;
-    int from = 1 + (SIDE - 2) * one->number / room->threads;
-    int to = 1 + (SIDE - 2) * (one->number + 1) / room->threads;
+    struct shared *shared = one->shared;
+    int from = 1 + (SIDE - 2) * one->number / shared->threads;
+    int to = 1 + (SIDE - 2) * (one->number + 1) / shared->threads;
     for (int i = from; i < to; i++)
         for (int j = 1; j < SIDE - 1; j++)
             for (int k = 1; k < SIDE - 1; k++)
-                room->next[i][j][k] =
-                    (room->grid[i - 1][j][k] + room->grid[i + 1][j][k] + room->grid[i][j - 1][k] +
-                     room->grid[i][j + 1][k] + room->grid[i][j][k - 1] + room->grid[i][j][k + 1]) /
+                shared->next[i][j][k] =
+                    (shared->grid[i - 1][j][k] + shared->grid[i + 1][j][k] +
+                     shared->grid[i][j - 1][k] + shared->grid[i][j + 1][k] +
+                     shared->grid[i][j][k - 1] + shared->grid[i][j][k + 1]) /
                     6;
-    one->sum += room->next[from][1][1];
+    one->sum += shared->next[from][1][1];
 }
 
 /* Multiplies a sparse matrix by a vector: random memory accesses. */
 static void cg(struct one *one) {
-    struct room *room = one->room;
-    int from = (int)((long)ROWS * one->number / room->threads);
-    int to = (int)((long)ROWS * (one->number + 1) / room->threads);
+    struct shared *shared = one->shared;
+    int from = (int)((long)ROWS * one->number / shared->threads);
+    int to = (int)((long)ROWS * (one->number + 1) / shared->threads);
     for (int row = from; row < to; row++) {
         double sum = 0;
         for (int i = row * BAND; i < (row + 1) * BAND; i++)
-            sum += room->value[i] * room->x[room->column[i]];
-        room->y[row] = sum;
+            sum += shared->value[i] * shared->x[shared->column[i]];
+        shared->y[row] = sum;
         one->sum += sum;
     }
 }
@@ -96,11 +97,11 @@ static void *work(void *argument) {
     static void (*const kernels[KERNELS])(struct one *) = {ep, mg, cg};
     struct one *one = argument;
     for (;;) {
-        pthread_barrier_wait(&one->room->begin);
-        if (one->room->over)
+        pthread_barrier_wait(&one->shared->begin);
+        if (one->shared->over)
             return NULL;
-        kernels[one->room->kernel](one);
-        pthread_barrier_wait(&one->room->end);
+        kernels[one->shared->kernel](one);
+        pthread_barrier_wait(&one->shared->end);
     }
 }
 
@@ -111,20 +112,20 @@ static void *memory(size_t count, size_t size) {
     return found;
 }
 
-static void fill(struct room *room) {
+static void fill(struct shared *shared) {
     uint64_t state = 1;
-    room->grid = memory(SIDE, sizeof *room->grid);
-    room->next = memory(SIDE, sizeof *room->next);
-    room->x = memory(ROWS, sizeof *room->x);
-    room->y = memory(ROWS, sizeof *room->y);
-    room->value = memory((size_t)ROWS * BAND, sizeof *room->value);
-    room->column = memory((size_t)ROWS * BAND, sizeof *room->column);
+    shared->grid = memory(SIDE, sizeof *shared->grid);
+    shared->next = memory(SIDE, sizeof *shared->next);
+    shared->x = memory(ROWS, sizeof *shared->x);
+    shared->y = memory(ROWS, sizeof *shared->y);
+    shared->value = memory((size_t)ROWS * BAND, sizeof *shared->value);
+    shared->column = memory((size_t)ROWS * BAND, sizeof *shared->column);
     for (int i = 0; i < ROWS; i++)
-        room->x[i] = 1.0 / (1 + i % 7);
+        shared->x[i] = 1.0 / (1 + i % 7);
     for (int i = 0; i < ROWS * BAND; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        room->column[i] = (int)(state >> 33) % ROWS;
-        room->value[i] = 1.0 / (1 + i % 5);
+        shared->column[i] = (int)(state >> 33) % ROWS;
+        shared->value[i] = 1.0 / (1 + i % 5);
     }
 }
 
@@ -161,35 +162,35 @@ int main(int argc, char **argv) {
     int provided;
     shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided);
     long steps = argc == 3 ? atol(argv[1]) : 0;
-    struct room room = {.threads = argc == 3 ? atoi(argv[2]) : 0};
-    if (steps < 4 || steps > STEPS_MAX || room.threads < 1 || room.threads > THREADS_MAX)
+    struct shared shared = {.threads = argc == 3 ? atoi(argv[2]) : 0};
+    if (steps < 4 || steps > STEPS_MAX || shared.threads < 1 || shared.threads > THREADS_MAX)
         fail("usage: kernels STEPS THREADS, with 4 to 4096 steps and 1 to 64 threads");
-    fill(&room);
+    fill(&shared);
     pthread_t threads[THREADS_MAX];
     struct one ones[THREADS_MAX];
-    pthread_barrier_init(&room.begin, NULL, (unsigned)room.threads + 1);
-    pthread_barrier_init(&room.end, NULL, (unsigned)room.threads + 1);
-    for (int i = 0; i < room.threads; i++) {
-        ones[i] = (struct one){&room, i, 0};
+    pthread_barrier_init(&shared.begin, NULL, (unsigned)shared.threads + 1);
+    pthread_barrier_init(&shared.end, NULL, (unsigned)shared.threads + 1);
+    for (int i = 0; i < shared.threads; i++) {
+        ones[i] = (struct one){&shared, i, 0};
         if (pthread_create(&threads[i], NULL, work, &ones[i]) != 0)
             fail("a thread cannot be begun");
     }
     if (shmem_ft_algo_init())
-        bind(threads, room.threads);
+        bind(threads, shared.threads);
     while (step < steps) {
-        for (room.kernel = 0; room.kernel < KERNELS; room.kernel++) {
+        for (shared.kernel = 0; shared.kernel < KERNELS; shared.kernel++) {
             double begun = now_ns();
-            pthread_barrier_wait(&room.begin);
-            pthread_barrier_wait(&room.end);
-            times[room.kernel][step] = now_ns() - begun;
+            pthread_barrier_wait(&shared.begin);
+            pthread_barrier_wait(&shared.end);
+            times[shared.kernel][step] = now_ns() - begun;
         }
         step++;
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
             restart();
     }
-    room.over = 1;
-    pthread_barrier_wait(&room.begin);
-    for (int i = 0; i < room.threads; i++)
+    shared.over = 1;
+    pthread_barrier_wait(&shared.begin);
+    for (int i = 0; i < shared.threads; i++)
         pthread_join(threads[i], NULL);
     for (int kernel = 0; kernel < KERNELS; kernel++)
         printf("%d kernel %s before %.0f after %.0f\n", shmem_my_pe(), names[kernel],

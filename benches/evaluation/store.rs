@@ -84,7 +84,7 @@ impl Study<'_> {
             let launch: &[&str] = if loss == "node" { &launch } else { &[] };
             let text = self.job(mode, mib, pes, launch, &["lose", &mib.to_string(), loss])?;
             let took = text.lines().find_map(millis_of_recovery);
-            let none = || Trouble::new(format!("{mode}, {loss}: nobody came back: {text}"));
+            let none = || Trouble::new(format!("{mode}, {loss}: no PE restarted: {text}"));
             let keys = keys(&[("mode", mode), ("loss", loss)], mib, pes);
             tables.add("recovery", &keys, &[("recovery_ms", took.ok_or_else(none)?)]);
         }

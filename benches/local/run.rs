@@ -169,7 +169,7 @@ fn processor() -> f64 {
 pub fn check() {
     let text = "begun 10.0\ndeath 11.5\nback 11.6\noshrun: \
         PE 1 rolled back locally to checkpoint 2 \
-        and has caught up after 250 ms: 9 calls from logs, nobody else went back\n\
+        and has caught up after 250 ms: 9 calls from logs, no other PE rolled back\n\
         PE 0: logged 640 bytes in 4 records up to checkpoint 3\n\
         PE 1: logged 0 bytes in 0 records up to checkpoint 1\n\
         PE 1: logged 320 bytes in 2 records up to checkpoint 3\n\

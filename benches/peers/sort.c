@@ -17,7 +17,7 @@
 
 enum { SORTS = 9, WIDTH = 1 << 20, MAX_PES = 64 };
 
-static long n_keys = 1 << 20, room;
+static long n_keys = 1 << 20, bucket_len;
 static long *filled;                  /* keys in this PE's bucket; all PEs add to it */
 static uint32_t *bucket, *outgoing;   /* symmetric */
 static uint32_t *keys, *counts;       /* private */
@@ -62,7 +62,7 @@ static void send(void) {
         int to = (me + i) % n_pes;
         long n = first[to + 1] - first[to];
         long at = shmem_long_atomic_fetch_add(filled, n, to);
-        expect(at + n <= room, "no room in a bucket");
+        expect(at + n <= bucket_len, "a bucket is full");
         shmem_putmem(bucket + at, outgoing + first[to], (size_t)n * sizeof *bucket, to);
     }
 }
@@ -104,14 +104,14 @@ static void *own(size_t size) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "quick") == 0)
         n_keys /= 16;
-    room = n_keys + n_keys / 2 + 1024;
+    bucket_len = n_keys + n_keys / 2 + 1024;
     shmem_init();
     expect(shmem_n_pes() <= MAX_PES, "at most 64 PEs");
     filled = shmem_malloc(sizeof *filled);
-    bucket = shmem_malloc((size_t)room * sizeof *bucket);
+    bucket = shmem_malloc((size_t)bucket_len * sizeof *bucket);
     outgoing = shmem_malloc((size_t)n_keys * sizeof *outgoing);
     expect(filled && bucket && outgoing, "no symmetric memory");
-    memset(bucket, 0, (size_t)room * sizeof *bucket);
+    memset(bucket, 0, (size_t)bucket_len * sizeof *bucket);
     memset(outgoing, 0, (size_t)n_keys * sizeof *outgoing);
     keys = own((size_t)n_keys * sizeof *keys);
     counts = own(WIDTH * sizeof *counts);

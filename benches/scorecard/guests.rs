@@ -95,7 +95,7 @@ struct Pair {
 
 impl Pair {
     fn push(&mut self, ours: f64, raw: f64) {
-        eprintln!("scorecard: guests: {ours:.1} beside {raw:.1}");
+        eprintln!("scorecard: guests: {ours:.1}, raw {raw:.1}");
         self.ours.push(ours);
         self.raw.push(raw);
     }

@@ -150,7 +150,7 @@ const VERBS_BY_HAND: &[&str] =
 /// Processors with bindings, by their names in Rust and GNU.
 const PROCESSORS: &[&str] = &["x86_64", "aarch64"];
 
-/// What both have in common.
+/// Returns a builder with the settings common to all bindings.
 fn builder(header: &str, processor: &str) -> Builder {
     let libc = match processor == std::env::consts::ARCH {
         true => "/usr/include".to_string(),
@@ -190,7 +190,7 @@ fn verbs(processor: &str) -> Builder {
 /// Returns the text of one file of bindings.
 fn printed(builder: Builder) -> String {
     let printed = builder.generate().expect("libclang reads the headers").to_string();
-    // Which bindgen printed it is no part of it.
+    // The version of bindgen does not belong in the file.
     let (_, printed) = printed.split_once('\n').expect("a first line with bindgen's version");
     format!("// Written by `bindings/`; not edited by hand.\n{printed}")
 }

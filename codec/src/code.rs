@@ -223,14 +223,18 @@ impl Code {
     /// # Errors
     /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
     /// last shard, [`Error::TooManyLost`] if more than `m` shards are lost, whichever is wanted.
-    pub fn plan(&self, lost: &[bool], want: usize) -> Result<Plan, Error> {
+    pub fn plan(&self, lost: &[bool], want: usize) -> Result<DecodePlan, Error> {
         self.check_losses(lost, want)?;
         if !lost[want] {
-            return Ok(Plan { sources: vec![want], coefficients: vec![1], kernel: self.kernel });
+            return Ok(DecodePlan {
+                sources: vec![want],
+                coefficients: vec![1],
+                kernel: self.kernel,
+            });
         }
         let sources = self.survivors(lost);
         let coefficients = matrix::weights(&self.coefficients, &sources, &[want]);
-        Ok(Plan { sources, coefficients, kernel: self.kernel })
+        Ok(DecodePlan { sources, coefficients, kernel: self.kernel })
     }
 
     /// Plans the rebuild of all the shards `wants` at once from the shards not flagged in `lost`.
@@ -243,11 +247,11 @@ impl Code {
     ///
     /// # Errors
     /// As [`Code::plan`].
-    pub fn plan_all(&self, lost: &[bool], wants: &[usize]) -> Result<PlanAll, Error> {
+    pub fn plan_all(&self, lost: &[bool], wants: &[usize]) -> Result<JointDecodePlan, Error> {
         wants.iter().try_for_each(|&want| self.check_losses(lost, want))?;
         let sources = self.survivors(lost);
         let coefficients = matrix::weights(&self.coefficients, &sources, wants);
-        Ok(PlanAll { sources, wants: wants.to_vec(), coefficients, kernel: self.kernel })
+        Ok(JointDecodePlan { sources, wants: wants.to_vec(), coefficients, kernel: self.kernel })
     }
 
     fn check_losses(&self, lost: &[bool], want: usize) -> Result<(), Error> {
@@ -270,26 +274,26 @@ impl Code {
 /// The surviving shards to read, and their coefficients, to rebuild one shard of a stripe. Made by
 /// [`Code::plan`]; valid for every stripe and every range with the same losses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct DecodePlan {
     sources: Vec<usize>,
     coefficients: Vec<u8>,
     kernel: Kernel,
 }
 
-impl Plan {
+impl DecodePlan {
     /// Returns the numbers of the shards to read, ascending: no lost shard, and no superfluous one.
     pub fn sources(&self) -> &[usize] {
         &self.sources
     }
 
-    /// Returns the coefficient of each source, in the order of [`Plan::sources`]; no coefficient is
-    /// 0.
+    /// Returns the coefficient of each source, in the order of [`DecodePlan::sources`]; no
+    /// coefficient is 0.
     pub fn coefficients(&self) -> &[u8] {
         &self.coefficients
     }
 
     /// Overwrites `out` with the wanted shard (or the same range of it), given the shards listed
-    /// by [`Plan::sources`] in that order.
+    /// by [`DecodePlan::sources`] in that order.
     ///
     /// # Errors
     /// [`Error::Shards`] unless there are as many sources as listed, [`Error::Length`] unless each
@@ -300,13 +304,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Like [`Plan::apply`], piece by piece, for callers that compute checksums. `see` receives
-    /// each piece of each source, with its position in [`Plan::sources`], before it is used; `look`
-    /// receives each piece of the shard. Both see the bytes while they are in the L1 cache. The
-    /// pieces of each source, and of the shard, come in order.
+    /// Like [`DecodePlan::apply`], piece by piece, for callers that compute checksums. `see`
+    /// receives each piece of each source, with its position in [`DecodePlan::sources`], before it
+    /// is used; `look` receives each piece of the shard. Both see the bytes while they are in the
+    /// L1 cache. The pieces of each source, and of the shard, come in order.
     ///
     /// # Errors
-    /// As [`Plan::apply`].
+    /// As [`DecodePlan::apply`].
     pub fn apply_shown(
         &self,
         sources: &[&[u8]],
@@ -321,7 +325,7 @@ impl Plan {
 
     /// Adds the contribution of one source to `out`, for sources that arrive one by one. Starting
     /// from zeros and adding each position of `0..sources().len()` once, in any order, gives the
-    /// result of [`Plan::apply`].
+    /// result of [`DecodePlan::apply`].
     ///
     /// # Errors
     /// [`Error::Index`] for a position past the last, [`Error::Length`] unless `source` is as long
@@ -334,11 +338,10 @@ impl Plan {
     }
 }
 
-/// Like [`Plan`], for several shards of a stripe at once: the sources are read once for all of
-/// them.
-/// Made by [`Code::plan_all`].
+/// Like [`DecodePlan`], for several shards of a stripe at once: the sources are read once for all
+/// of them. Made by [`Code::plan_all`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanAll {
+pub struct JointDecodePlan {
     sources: Vec<usize>,
     wants: Vec<usize>,
     /// One row per wanted shard.
@@ -346,7 +349,7 @@ pub struct PlanAll {
     kernel: Kernel,
 }
 
-impl PlanAll {
+impl JointDecodePlan {
     /// Returns the numbers of the shards to read, ascending, no lost one among them.
     pub fn sources(&self) -> &[usize] {
         &self.sources
@@ -363,7 +366,7 @@ impl PlanAll {
     }
 
     /// Overwrites `outs` with the wanted shards (or the same range of each), given the shards
-    /// listed by [`PlanAll::sources`] in that order.
+    /// listed by [`JointDecodePlan::sources`] in that order.
     ///
     /// # Errors
     /// [`Error::Shards`] unless there are as many sources and outputs as listed,

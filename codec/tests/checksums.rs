@@ -95,12 +95,12 @@ fn copies(kernel: Kernel, len: usize, shift: usize, before: usize) {
     let bytes = noise(4, before + len);
     let mut hasher = Hasher::with_kernel(kernel);
     hasher.update(&bytes[..before]);
-    let mut room = vec![GUARD; len + 4 * LINE];
-    let at = room.as_ptr().align_offset(LINE) + shift;
-    put(&mut hasher, &mut room[at..at + len], &bytes[before..]);
+    let mut buffer = vec![GUARD; len + 4 * LINE];
+    let at = buffer.as_ptr().align_offset(LINE) + shift;
+    put(&mut hasher, &mut buffer[at..at + len], &bytes[before..]);
     assert_eq!(hasher.finish(), crc32fast::hash(&bytes), "{kernel} {len} {shift} {before}");
-    assert!(room[at..at + len] == bytes[before..], "{kernel} {len} {shift} {before}");
-    let around = room[..at].iter().chain(&room[at + len..]);
+    assert!(buffer[at..at + len] == bytes[before..], "{kernel} {len} {shift} {before}");
+    let around = buffer[..at].iter().chain(&buffer[at + len..]);
     assert!(around.copied().all(|byte| byte == GUARD), "{kernel} {len} {shift} {before}");
 }
 

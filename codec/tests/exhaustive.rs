@@ -97,7 +97,7 @@ fn some_minor_is_zero(rows: &[&[u8]]) -> bool {
 }
 
 #[test]
-fn any_two_and_any_three_losses_are_made_up_for() {
+fn any_two_and_any_three_losses_are_repaired() {
     // All shorter stripes use the first columns of these.
     for (k, m) in [(254, 2), (253, 3)] {
         let code = Code::new(k, m).unwrap();
@@ -160,7 +160,7 @@ fn rebuild_all(code: &Code, all: &[Vec<u8>], lost: &[bool]) {
 }
 
 #[test]
-fn every_loss_within_the_parity_is_made_up_for_by_every_kernel() {
+fn every_loss_within_the_parity_is_repaired_by_every_kernel() {
     codes().into_par_iter().for_each(|(k, m)| {
         let codes = Kernel::available().iter().map(|&kernel| Code::with_kernel(k, m, kernel));
         let codes: Vec<Code> = codes.collect::<Result<_, _>>().unwrap();

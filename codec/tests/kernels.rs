@@ -29,9 +29,9 @@ struct Scratch([u8; MOST + 2 * LANE]);
 impl Scratch {
     /// Returns a buffer with `bytes` at offset `shift` from a 64-byte boundary.
     fn with(bytes: &[u8], shift: usize) -> Scratch {
-        let mut room = Scratch([GUARD; MOST + 2 * LANE]);
-        room.0[shift..shift + bytes.len()].copy_from_slice(bytes);
-        room
+        let mut buffer = Scratch([GUARD; MOST + 2 * LANE]);
+        buffer.0[shift..shift + bytes.len()].copy_from_slice(bytes);
+        buffer
     }
 }
 
@@ -44,10 +44,10 @@ struct Target<'a> {
 impl Target<'_> {
     /// Runs `operation` on a fresh destination and checks all bytes of the buffer.
     fn check(&self, expected: &[u8], operation: impl FnOnce(&mut [u8])) {
-        let mut room = Scratch::with(self.before, self.shift);
-        operation(&mut room.0[self.shift..self.shift + self.before.len()]);
+        let mut buffer = Scratch::with(self.before, self.shift);
+        operation(&mut buffer.0[self.shift..self.shift + self.before.len()]);
         let wanted = Scratch::with(expected, self.shift);
-        assert!(room.0 == wanted.0, "{} bytes at {}", expected.len(), self.shift);
+        assert!(buffer.0 == wanted.0, "{} bytes at {}", expected.len(), self.shift);
     }
 }
 
@@ -59,7 +59,7 @@ fn factors(len: usize) -> [u8; 4] {
 fn every_misalignment(kernel: Kernel, len: usize) {
     let before = noise(1, len);
     let data: Vec<Vec<u8>> = (0..SOURCES as u64).map(|i| noise(i + 2, len)).collect();
-    let rooms: Vec<Vec<Scratch>> =
+    let buffers: Vec<Vec<Scratch>> =
         data.iter().map(|d| (0..LANE).map(|shift| Scratch::with(d, shift)).collect()).collect();
     let slices = common::slices(&data);
     let sums: Vec<Vec<u8>> =
@@ -70,7 +70,7 @@ fn every_misalignment(kernel: Kernel, len: usize) {
         let target = Target { shift: to, before: &before };
         let source = |i: usize| {
             let shift = (from + 7 * i) % LANE;
-            &rooms[i][shift].0[shift..shift + len]
+            &buffers[i][shift].0[shift..shift + len]
         };
         let sources: [&[u8]; SOURCES] = std::array::from_fn(source);
         target.check(&xor(&before, &data[0]), |dst| kernel.xor_into(dst, sources[0]));

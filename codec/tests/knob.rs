@@ -9,7 +9,7 @@ use raidshmem_codec::{code::Code, kernel::Kernel};
 /// Returns the output of the child below with the variable set to `name`.
 fn said(name: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "say_what_is_chosen", "--nocapture"])
+        .args(["--exact", "the_chosen_kernel_is_used", "--nocapture"])
         .env("RAIDSHMEM_KERNEL", name)
         .output()
         .unwrap();
@@ -19,7 +19,7 @@ fn said(name: &str) -> String {
 
 /// The child of the other tests; on its own it checks that a code agrees with the choice.
 #[test]
-fn say_what_is_chosen() {
+fn the_chosen_kernel_is_used() {
     println!("chosen {:?}", Kernel::chosen().map(Kernel::name));
     println!("code {:?}", Code::new(3, 2).err());
     assert_eq!(Code::new(3, 2).err(), Kernel::chosen().err());
@@ -43,7 +43,7 @@ fn without_a_name_it_is_the_best() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_a_list() {
+fn missing_kernels_are_refused_with_a_list() {
     let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();
     let missing = Kernel::NAMES.into_iter().find(|name| !names.contains(name));
     for name in missing.into_iter().chain(["abacus", "AVX2", "wide "]) {

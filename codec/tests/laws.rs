@@ -175,12 +175,15 @@ fn large_results_agree_across_kernels() {
     for (k, m) in [(3, 1), (2, 2), (2, 4)] {
         let data = shards(5, k, LEN);
         let parity = |kernel: Kernel| {
-            let mut rooms = vec![vec![0x77; LEN + 6]; m];
-            let mut outs: Vec<&mut [u8]> =
-                rooms.iter_mut().enumerate().map(|(i, room)| &mut room[i + 1..][..LEN]).collect();
+            let mut buffers = vec![vec![0x77; LEN + 6]; m];
+            let mut outs: Vec<&mut [u8]> = buffers
+                .iter_mut()
+                .enumerate()
+                .map(|(i, buffer)| &mut buffer[i + 1..][..LEN])
+                .collect();
             let code = Code::with_kernel(k, m, kernel).unwrap();
             code.encode(&slices(&data), &mut outs).unwrap();
-            rooms
+            buffers
         };
         let expected = parity(Kernel::WIDE);
         for &kernel in Kernel::available().iter().filter(|&&kernel| kernel != Kernel::NAIVE) {
@@ -191,7 +194,7 @@ fn large_results_agree_across_kernels() {
 
 /// Lengths around a piece, offset so that streamed stores have an unaligned head.
 #[test]
-fn what_is_shown_on_the_way_is_what_is_written() {
+fn pieces_shown_to_the_callback_equal_the_output() {
     for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2), (3, 3), (2, 4)] {
         for len in [0, 1, 4095, 4096, 4097, 3 * 4096 + 17] {
             let data = shards(len as u64, k, len);
@@ -199,10 +202,10 @@ fn what_is_shown_on_the_way_is_what_is_written() {
             for kernel in Kernel::available() {
                 let code = Code::with_kernel(k, m, *kernel).unwrap();
                 for row in 0..m {
-                    let (mut whole, mut room, mut seen) =
+                    let (mut whole, mut buffer, mut seen) =
                         (vec![0; len], vec![0xa5; len + 9], vec![]);
                     code.encode_row(row, &sources, &mut whole).unwrap();
-                    let out = &mut room[5..len + 5];
+                    let out = &mut buffer[5..len + 5];
                     let mut hasher = Hasher::with_kernel(*kernel);
                     let put = |made: Made<'_>| {
                         seen.extend_from_slice(made.bytes);
@@ -211,7 +214,9 @@ fn what_is_shown_on_the_way_is_what_is_written() {
                     code.encode_row_by_pieces(row, &sources, out, put).unwrap();
                     assert!(*out == whole && seen == whole, "{kernel} {k}+{m} row {row}, {len}");
                     assert_eq!(hasher.finish(), crc32fast::hash(&whole));
-                    assert!(room[..5].iter().chain(&room[len + 5..]).all(|&guard| guard == 0xa5));
+                    assert!(
+                        buffer[..5].iter().chain(&buffer[len + 5..]).all(|&guard| guard == 0xa5)
+                    );
                 }
                 let mut lost = vec![false; k + m];
                 lost[0] = true;

@@ -124,7 +124,7 @@ fn encoded(code: &Code, stripe: &Stripe, chunks: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>
 }
 
 #[test]
-fn a_whole_group_comes_back() {
+fn a_whole_group_is_restored() {
     for (scheme, layout) in layouts(6) {
         let chunks = chunks(&layout, 101);
         for stripe in layout.stripes() {

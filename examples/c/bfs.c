@@ -34,14 +34,14 @@ static int pe_of(long v) {
     return (int)(v % shmem_n_pes());
 }
 
-static long room(void) {
+static long queue_len(void) {
     return VERTICES / shmem_n_pes() + 1;
 }
 
 static void set_up(void) {
-    queue = symmetric((size_t)room() * sizeof *queue);
-    next = symmetric((size_t)room() * sizeof *next);
-    seen = symmetric((size_t)room() * sizeof *seen);
+    queue = symmetric((size_t)queue_len() * sizeof *queue);
+    next = symmetric((size_t)queue_len() * sizeof *next);
+    seen = symmetric((size_t)queue_len() * sizeof *seen);
     level = 1;
     if (shmem_my_pe() == 0) {
         queue[0] = 0;
@@ -60,7 +60,7 @@ static void visit(long v) {
         long *mark = &seen[to / shmem_n_pes()];
         if (shmem_long_atomic_compare_swap(mark, UNSEEN, level + 1, pe) == UNSEEN) {
             long at = shmem_long_atomic_fetch_inc(&coming, pe);
-            if (at >= 0 && at < room())
+            if (at >= 0 && at < queue_len())
                 shmem_long_p(&next[at], to, pe);
         }
     }
@@ -73,7 +73,7 @@ static void step(void) {
     shmem_barrier_all();
     long *swap = queue;
     queue = next, next = swap;
-    waiting = coming < room() ? coming : room();
+    waiting = coming < queue_len() ? coming : queue_len();
     coming = 0;
     level++;
     long found = (long)sum_of_all((uint64_t)waiting);

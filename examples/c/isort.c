@@ -63,7 +63,7 @@ static void send(const size_t *first) {
         if (at >= 0 && (size_t)at + n <= ROOM)
             shmem_uint32_put(bucket + at, outgoing + first[to], n, to);
         else
-            fprintf(stderr, "isort: no room for %zu keys with PE %d\n", n, to);
+            fprintf(stderr, "isort: no space for %zu keys on PE %d\n", n, to);
     }
 }
 

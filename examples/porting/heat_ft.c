@@ -17,7 +17,7 @@ static int saved(void) {
     if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS)
         return 1;
     shmem_query_fault(&pes, &status, &lost);
-    shmem_restart_pes(pes, lost); /* all PEs are back at the last checkpoint */
+    shmem_restart_pes(pes, lost); /* all PEs have the last checkpoint again */
     shmem_barrier_all();
     free(pes), free(status);
     return 0;

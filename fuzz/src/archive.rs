@@ -38,14 +38,14 @@ pub fn archive(bytes: &[u8]) {
 
 /// Decompresses a tile: writes no byte outside its buffer; an accepted tile can be stored again.
 fn tile(stored: &[u8]) {
-    let (mut room, mut again) = (vec![0xa5; TILE + 64], [0; TILE]);
+    let (mut buffer, mut again) = (vec![0xa5; TILE + 64], [0; TILE]);
     let mut decompressor = TileDecompressor::default();
-    let is_taken = decompressor.decompress(stored, &mut room[..TILE]);
-    assert!(room[TILE..].iter().all(|&byte| byte == 0xa5));
+    let is_taken = decompressor.decompress(stored, &mut buffer[..TILE]);
+    assert!(buffer[TILE..].iter().all(|&byte| byte == 0xa5));
     if is_taken {
         let mut compressor = TileCompressor::new(1).expect("a level");
-        let stored = compressor.compress(&room[..TILE]);
-        assert!(decompressor.decompress(stored, &mut again) && again == room[..TILE]);
+        let stored = compressor.compress(&buffer[..TILE]);
+        assert!(decompressor.decompress(stored, &mut again) && again == buffer[..TILE]);
     }
 }
 

@@ -110,9 +110,9 @@ pub fn control(bytes: &[u8]) {
     message::<ToPe>(bytes);
     message::<ProgressReport>(bytes);
     message::<View>(bytes);
-    if let Ok(ToPe::AssignmentMessage { job, welcome, .. }) = decode::<ToPe>(bytes)
+    if let Ok(ToPe::AssignmentMessage { job, assignment, .. }) = decode::<ToPe>(bytes)
         && job.is_sound()
-        && welcome.is_sound(&job)
+        && assignment.is_sound(&job)
     {
         let layout = Layout::new(job.heap_len as usize, job.n_pes as usize);
         assert!(layout.total > layout.store && layout.heap_len >= job.heap_len as usize);
@@ -138,7 +138,7 @@ pub fn membership(bytes: &[u8]) {
     for (node, up) in said {
         let event = match up {
             Up::Memory { pe, memory } => MembershipEvent::MemoryMade { pe, memory },
-            Up::Said { proc, what } => MembershipEvent::Said { proc, what },
+            Up::Message { proc, what } => MembershipEvent::Message { proc, what },
             Up::Ended { proc, how } => MembershipEvent::Ended { proc, how },
             Up::Shown { number } => MembershipEvent::Shown { node, number },
             Up::Started { .. } | Up::Failed { .. } => MembershipEvent::NodeLost { node },
@@ -162,7 +162,7 @@ pub fn membership(bytes: &[u8]) {
 fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
     let one = |&[kind, a, b]: &[u8; 3]| {
         let (a, b) = (u32::from(a % 16), u32::from(b % 8));
-        let said = |what| Up::Said { proc: a, what };
+        let said = |what| Up::Message { proc: a, what };
         let up = match kind % 12 {
             0 => Up::Memory { pe: Pe(a), memory: b },
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
@@ -270,8 +270,11 @@ pub fn cgroup(bytes: &[u8]) {
         let above = found.iter().any(|path| path.iter().any(|part| part == ".."));
         assert!(!above || mounts.contains(['.', '\\']), "a group outside of the tree: {found:?}");
     }
-    let room = memory_of([Default::default()], |_| Some(file.clone()));
-    assert!(room.is_none_or(|room| room.free <= room.limit), "more free than there is: {room:?}");
+    let memory = memory_of([Default::default()], |_| Some(file.clone()));
+    assert!(
+        memory.is_none_or(|memory| memory.free <= memory.limit),
+        "more free than exists: {memory:?}"
+    );
 }
 
 /// Parses input of a sealed connection: of one that just began, and, with changes in transit (three
@@ -286,7 +289,7 @@ pub fn noise(bytes: &[u8]) {
     for side in [Side::Agent, Side::Launcher] {
         let mut session = Session::new(side, &secret);
         let _ = session.hear(bytes);
-        assert_eq!(session.take(), None, "a message of nobody");
+        assert_eq!(session.take(), None, "a message without a sender");
     }
     let mut agent = Session::new(Side::Agent, &secret);
     let mut launcher = Session::new(Side::Launcher, &secret);
@@ -377,7 +380,7 @@ pub fn stamp(bytes: &[u8]) {
         let sealed = (0..=2).map(|incarnation| {
             Stamp { incarnation: Incarnation(incarnation), ..expected }.seal(tile)
         });
-        assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that nobody made");
+        assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that was not made here");
     }
     for other in [Stamp { number: CheckpointNumber(6), ..expected }, Stamp { job: 8, ..expected }] {
         assert!(!(expected.holds(stamp, tile) && other.holds(stamp, tile)));
@@ -477,7 +480,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let welcome = AssignmentMessage {
+    let assignment = AssignmentMessage {
         pe: Pe(1),
         incarnation,
         memory: 3,
@@ -491,7 +494,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         moves: vec![Move { view: ViewNumber(2), pe: Pe(3), node: 0 }],
     };
     let job = job_of_four();
-    let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });
+    let hello = |proc| (proc / 2, Up::Message { proc, what: PeMessage::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: ViewNumber(1) }));
@@ -500,8 +503,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     death.push((0, Up::Ended { proc: 1, how: killed }));
     death.extend((0..3).map(|node| (node, Up::Shown { number: ViewNumber(2) })));
     let mut allocator = Heap::new(1 << 20);
-    let first = allocator.alloc(5000, 64).expect("room");
-    allocator.alloc(100, 4096).expect("room");
+    let first = allocator.alloc(5000, 64).expect("free memory");
+    allocator.alloc(100, 4096).expect("free memory");
     allocator.free(first).expect("it was allocated");
     let layout = Layout::new(1 << 20, 4);
     let hole = layout.heap..layout.heap + 64;
@@ -517,7 +520,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         ("report", text(&[REPORT])),
         ("plan", text(&[PLAN, "build = \"1\"\n"])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
-        ("control", control_examples(&job, &welcome)),
+        ("control", control_examples(&job, &assignment)),
         ("cgroup", text(&GROUPS)),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
@@ -536,16 +539,16 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
 }
 
 /// Returns messages of the control connections.
-fn control_examples(job: &Job, welcome: &AssignmentMessage) -> Vec<Vec<u8>> {
-    let welcome = ToPe::AssignmentMessage {
+fn control_examples(job: &Job, assignment: &AssignmentMessage) -> Vec<Vec<u8>> {
+    let assignment = ToPe::AssignmentMessage {
         job: Box::new(job.clone()),
-        welcome: welcome.clone(),
+        assignment: assignment.clone(),
         oversubscribed: false,
     };
     let said =
-        Up::Said { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
+        Up::Message { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
     let packed = [
-        postcard::to_allocvec(&welcome),
+        postcard::to_allocvec(&assignment),
         postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 }),
         postcard::to_allocvec(&said),
     ];

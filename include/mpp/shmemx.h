@@ -1,4 +1,4 @@
-/* raidshmem: the old place of shmemx.h. Printed from the tables in src/capi; do not edit. */
+/* raidshmem: the former location of shmemx.h. Printed from the tables in src/capi; do not edit. */
 #ifndef MPP_SHMEMX_H
 #define MPP_SHMEMX_H
 #include "../shmemx.h"

@@ -20,9 +20,9 @@ const LONGEST: u64 = 256 << 20;
 #[derive(Debug, Parser)]
 #[command(name = "oshreport", version, override_usage = "oshreport [OPTIONS] REPORT")]
 struct Args {
-    /// What oshrun --report wrote; - is standard input.
+    /// Report of oshrun --report; - is standard input.
     report: PathBuf,
-    /// Where the page goes; - is standard output [default: beside the report, as .html].
+    /// Page to write; - is standard output [default: REPORT with the ending .html].
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ fn main() {
     let text = read(&args.report).unwrap_or_else(|error| refuse(&format!("{name}: {error}")));
     let record = Record::read(&text).unwrap_or_else(|error| refuse(&format!("{name}: {error}")));
     let html = page(&record);
-    let to = args.output.unwrap_or_else(|| beside(&args.report));
+    let to = args.output.unwrap_or_else(|| default_page(&args.report));
     if to == Path::new("-") || is_standard_output(&to) {
         // The reader may have seen enough.
         let _ = std::io::stdout().write_all(html.as_bytes());
@@ -67,7 +67,7 @@ fn is_standard_output(path: &Path) -> bool {
 }
 
 /// Returns the default path of the page.
-fn beside(report: &Path) -> PathBuf {
+fn default_page(report: &Path) -> PathBuf {
     if report == Path::new("-") { report.to_owned() } else { report.with_extension("html") }
 }
 

@@ -37,7 +37,7 @@ fn main() {
     set_quiet(ready.quiet);
     ready.notes.iter().for_each(|note| news(note));
     if ready.protected.survives.is_some() && !ready.settings.checksum {
-        news("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
+        news("SHMEM_FT_CHECKSUM=0: damage to a checkpoint goes undetected and is restored as data");
     }
     match launcher::run(ready, own_build()) {
         Ok(status) => std::process::exit(status),

@@ -11,7 +11,7 @@ use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::team::Team;
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 const _: () = assert!(SYNC_SIZE == WORDS, "a pSync is as long as a group's array of words");
 

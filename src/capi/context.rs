@@ -9,7 +9,7 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::context::{Ctx, Options, give, given, take};
 use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::team::{Team, members};
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// `shmem_ctx_session_config_t`.
 #[derive(Clone, Copy)]

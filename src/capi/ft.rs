@@ -1,7 +1,7 @@
 //! The fault-tolerance calls: the four of the thesis, in `shmem.h`, and our extensions, in
 //! `shmem_ft.h`.
 //!
-//! They delegate to `faults`, which has checkpoints and recovery; only the C interface is here.
+//! They delegate to `fault_tolerance`; only the C interface is here.
 //! `shmemx_ft_register` is written in assembly, since it must know its caller. Lists are returned
 //! as `malloc`ed arrays, which the caller frees.
 
@@ -15,7 +15,6 @@ use raidshmem_sys::{caller, site};
 
 use super::claims::{read_at, text, write_all};
 use super::strided;
-use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
@@ -26,7 +25,8 @@ use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split;
 use crate::openshmem::team::{self, Team, members, to_world};
-use crate::pgas;
+use raidshmem_runtime::fault_tolerance::{self as ft, Name};
+use raidshmem_runtime::pgas;
 
 /// The number of PEs in the last query; 0 after a restart.
 static QUERIED: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +53,7 @@ fn for_caller(values: &[c_int]) -> *mut c_int {
 fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, numpes: Out<usize>) {
     pgas::world();
     let (numbers, reasons): (Vec<c_int>, Vec<c_int>) =
-        faults::query_fault().into_iter().map(|(pe, status)| (pe.at() as c_int, status)).unzip();
+        ft::query_fault().into_iter().map(|(pe, status)| (pe.at() as c_int, status)).unzip();
     for (list, values) in [(pes, &numbers), (status, &reasons)] {
         if list.addr() != 0 {
             let copy = for_caller(values);
@@ -78,12 +78,12 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
             check::pe(call, world, read_at(pes, index));
         }
     }
-    faults::restart_pes();
+    ft::restart_pes();
 }
 
 /// Returns the last error as a C string, or null.
 fn last_error() -> *const c_char {
-    let Some(text) = faults::last_error() else {
+    let Some(text) = ft::last_error() else {
         return std::ptr::null();
     };
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
@@ -98,7 +98,7 @@ type CheckpointCall = extern "C" fn() -> c_int;
 
 fn checkpoint() -> c_int {
     pgas::world();
-    let status = faults::checkpoint_all();
+    let status = ft::checkpoint_all();
     site::set_source(None);
     status
 }
@@ -124,7 +124,7 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     }
     ONE "shmem_ft_algo_init" "" () -> c_int {
         pgas::world();
-        c_int::from(faults::algo_init())
+        c_int::from(ft::algo_init())
     }
     ONE "shmemx_ft_place" ""
     (file: In<c_char>, line: c_int, number: c_int, function: In<c_char>, call: CheckpointCall)
@@ -141,7 +141,7 @@ fn protect(call: &str, name: Name, memory: Out<u8>, len: usize) -> c_int {
         misuse(call, format_args!("the memory is NULL, and len {len}"));
     }
     // SAFETY: the caller guarantees memory that stays valid, as the header requires.
-    unsafe { faults::protect(name, memory.pointer(), len) }
+    unsafe { ft::protect(name, memory.pointer(), len) }
 }
 
 describe! { REGISTER: "Fault tolerance: extensions";
@@ -181,16 +181,16 @@ fn event(call: &'static str, drawn: Out<u8>, len: usize) {
     if drawn.addr() == 0 && len != 0 {
         misuse(call, format_args!("ptr is NULL, and len {len}"));
     }
-    if faults::keeps_events() {
+    if ft::keeps_events() {
         let mut bytes: Vec<u8> = (0..len).map(|at| read_at(drawn.as_in(), at)).collect();
-        faults::event(&mut bytes);
+        ft::event(&mut bytes);
         write_all(drawn, &bytes);
     }
 }
 
 /// Returns the status of a get from a PE.
 fn got(call: &'static str, pe: c_int) -> c_int {
-    c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
+    c_int::from(!ft::may_use(check::pe(call, pgas::world(), pe)))
 }
 
 fn get_checkpoint(
@@ -209,7 +209,7 @@ fn get_checkpoint(
         _ => SegmentRange::new(call, "source", source.as_sym(), nbytes, pe).offset(),
     };
     let mut to = dest;
-    let (of, got) = faults::get_checkpoint(owner, at..at + nbytes, |bytes| {
+    let (of, got) = ft::get_checkpoint(owner, at..at + nbytes, |bytes| {
         write_all(to, bytes);
         to = to.element(bytes.len());
     });
@@ -245,15 +245,15 @@ fn failed(call: &'static str, team: Team, (pes, n): (Out<*mut c_int>, Out<usize>
         misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
     };
     let world_pes = (0..size as c_int).filter_map(|pe| to_world(team, pe));
-    let lost = faults::failed(world_pes);
+    let lost = ft::failed(world_pes);
     let numbers: Vec<c_int> = (0..).zip(lost).filter(|(_, lost)| *lost).map(|(pe, _)| pe).collect();
     let copy = for_caller(&numbers);
     if copy.is_null() && !numbers.is_empty() {
-        return faults::FAILURE;
+        return ft::FAILURE;
     }
     pes.write(copy);
     n.write(numbers.len());
-    faults::SUCCESS
+    ft::SUCCESS
 }
 
 /// A handler of losses.
@@ -281,17 +281,17 @@ family! { EXTENSION: "Fault tolerance: extensions";
     }
     ONE "shmemx_ft_include" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
-        faults::include(addr.pointer(), len)
+        ft::include(addr.pointer(), len)
     }
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
-        faults::exclude(addr.pointer(), len)
+        ft::exclude(addr.pointer(), len)
     }
     ONE "shmemx_ft_readonly" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
-        done(NAME, faults::readonly(NAME, addr.addr(), len))
+        done(NAME, ft::readonly(NAME, addr.addr(), len))
     }
     ONE "shmemx_ft_writable" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
-        done(NAME, faults::writable(NAME, addr.addr(), len))
+        done(NAME, ft::writable(NAME, addr.addr(), len))
     }
     ONE "shmemx_ft_event" "" [header "ft"] (ptr: Out<u8>, len: usize) {
         event(NAME, ptr, len)
@@ -301,15 +301,15 @@ family! { EXTENSION: "Fault tolerance: extensions";
     }
     ONE "shmemx_ft_checkpoint_number" "" [header "ft"] () -> u64 {
         pgas::world();
-        faults::checkpoint_number()
+        ft::checkpoint_number()
     }
     ONE "shmemx_ft_need_checkpoint" "" [header "ft"] () -> c_int {
         pgas::world();
-        c_int::from(faults::need_checkpoint())
+        c_int::from(ft::need_checkpoint())
     }
     ONE "shmemx_ft_should_stop" "" [header "ft"] () -> c_int {
         pgas::world();
-        c_int::from(faults::should_stop())
+        c_int::from(ft::should_stop())
     }
     ONE "shmemx_ft_survives" "" [header "ft"] (kind: c_int, id: c_int) -> c_int {
         let known = |number: c_int| usize::try_from(number).ok();
@@ -360,10 +360,10 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_on_fault" "" [header "ft"] (f: Handler, arg: Out<c_void>) {
         check::needs_shrink(NAME);
         let arg = SendPtr(arg.pointer());
-        faults::on_fault(move |pe, status| arg.hand(f, pe, status));
+        ft::on_fault(move |pe, status| arg.hand(f, pe, status));
     }
     ONE "shmemx_ft_faulted" "" [header "ft"] () -> c_int {
         pgas::world();
-        c_int::from(faults::faulted())
+        c_int::from(ft::faulted())
     }
 }

@@ -15,7 +15,7 @@ use super::types::LongDouble;
 use crate::openshmem::context::Ctx;
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::{get_elements, put_elements};
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 describe! { BY_VALUE: "RMA, blocking";
     LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"]

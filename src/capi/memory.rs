@@ -18,8 +18,8 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::Sym;
 use crate::openshmem::memory::rma;
 use crate::openshmem::order;
-use crate::pgas;
-use crate::pgas::{READONLY, complain};
+use raidshmem_runtime::pgas;
+use raidshmem_runtime::pgas::{READONLY, complain};
 
 /// The alignment of every block in bytes: enough for any C type.
 const ALIGNMENT: usize = 16;
@@ -29,20 +29,20 @@ fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
     if size == 0 {
         return ptr::null_mut();
     }
-    let block = say_if_full(call, size, world.memory.alloc(size, alignment));
+    let block = report_if_full(call, size, world.memory.alloc(size, alignment));
     order::meet_with(world, call, detail(size, block));
     block
 }
 
 /// Prints once, with `SHMEM_DEBUG`, that a block did not fit; returns the block.
-fn say_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
+fn report_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
     static SAID: Once = Once::new();
     let world = pgas::world();
     if block.is_null() && world.settings().debug {
         let heap = show_size(world.segments.layout().heap_len as u64);
         SAID.call_once(|| {
             complain(&format!(
-                "{call}: no room for {size} bytes in the symmetric heap, which has \
+                "{call}: no space for {size} bytes in the symmetric heap, which has \
                  SHMEM_SYMMETRIC_SIZE={heap}: it returns NULL"
             ));
         });
@@ -79,7 +79,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     if bytes == 0 {
         return ptr::null_mut();
     }
-    let block = say_if_full(call, bytes, world.memory.alloc(bytes, ALIGNMENT));
+    let block = report_if_full(call, bytes, world.memory.alloc(bytes, ALIGNMENT));
     if !block.is_null() {
         rma::zero(call, block, bytes);
     }
@@ -116,7 +116,7 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
         misuse(call, format_args!("ptr {:#x}: {READONLY}", block.addr()));
     }
     order::meet(world, call);
-    let moved = say_if_full(call, size, world.memory.resize(block.pointer(), size));
+    let moved = report_if_full(call, size, world.memory.resize(block.pointer(), size));
     order::meet_with(world, call, detail(size, moved));
     moved
 }

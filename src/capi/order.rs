@@ -9,7 +9,7 @@ use crate::openshmem::check;
 use crate::openshmem::context::Ctx;
 use crate::openshmem::memory::address::In;
 use crate::openshmem::order::{complete, meet, order};
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();

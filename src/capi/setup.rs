@@ -18,8 +18,8 @@ use crate::openshmem;
 use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::{Out, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
-use crate::pgas;
 use raidshmem_core::quantity::Pe;
+use raidshmem_runtime::pgas;
 
 /// The number of starts without an end.
 static STARTS: AtomicUsize = AtomicUsize::new(0);

@@ -8,7 +8,7 @@ use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::memory::address::{In, Sym, SymIn};
 use crate::openshmem::signal::{self, Signal};
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 /// Translates a C signal operation.
 fn update(call: &'static str, op: c_int) -> Update {

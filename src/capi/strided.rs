@@ -9,7 +9,7 @@ use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strided;
 use crate::openshmem::memory::strides::Strided;
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {

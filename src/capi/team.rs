@@ -10,7 +10,7 @@ use crate::openshmem::group::SyncPoint;
 use crate::openshmem::memory::address::{In, Out, SymIn};
 use crate::openshmem::split::{self, TeamPart, destroy, row_and_column};
 use crate::openshmem::team::{Team, contexts, index_of, members, to_world};
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// `shmem_team_config_t`.
 #[derive(Clone, Copy)]

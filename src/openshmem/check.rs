@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 use raidshmem_core::quantity::Pe;
 
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.
 const STATUS_MISUSE: i32 = 2;
@@ -28,7 +28,7 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
 /// Ends the job unless it runs in shrink mode, which `call` requires.
 pub fn needs_shrink(call: &str) {
     if !pgas::world().shrinks() {
-        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
+        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which no PE rolls back after a loss");
     }
 }
 

@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::check::misuse;
 use super::team::{Team, to_world};
-use crate::faults::{self, Name};
-use crate::pgas::stream::{Id, STREAMS, Target};
-use crate::pgas::{self, World};
+use raidshmem_runtime::fault_tolerance::{self as ft, Name};
+use raidshmem_runtime::pgas::stream::{Id, STREAMS, Target};
+use raidshmem_runtime::pgas::{self, World};
 
 /// The options of a context, as promised by the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,7 +84,7 @@ pub fn register() {
     let slots = (&raw const SLOTS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it exists and is
     // writable until the process ends, and any bytes restored from a checkpoint are valid values.
-    let refused = unsafe { faults::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
+    let refused = unsafe { ft::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 
@@ -131,7 +131,7 @@ impl Ctx {
     fn given(self, call: &str) -> Given {
         match given(self) {
             Some(given) => given,
-            None => misuse(call, "the context is SHMEM_CTX_INVALID, destroyed, or none at all"),
+            None => misuse(call, "the context is SHMEM_CTX_INVALID, destroyed, or not a context"),
         }
     }
 

@@ -14,7 +14,7 @@
 //!
 //! Behind these words, a team has words for more *gates*, each with as many rounds as its job
 //! needs, then the words of its slots in the work area (two sets, used in turn) and the counter of
-//! turns. An active set has none of these and takes the paths that need no slots. PEs that come to
+//! turns. An active set has none of these and takes the paths that need no slots. PEs that reach
 //! different gates hang instead of mistaking one meeting for another: the safe API relies on it
 //! (`shmem/mod.rs`).
 //!
@@ -48,7 +48,7 @@ use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
 use super::team::{List, StridedPes, Team, index_in, index_of_pe, list_of, members, pe_of};
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Words in a group's array, and in a `pSync`.
 pub const WORDS: usize = 96;

@@ -29,7 +29,7 @@ use super::memory::atomic::{change_word, logged_or};
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use super::order;
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// The words of a lock, as accessed by this PE.
 pub struct Lock {
@@ -49,7 +49,7 @@ fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
     if world.lost_for_good(pe) {
         let words = format!(
-            "unrecoverable: {call}: PE {pe}, {what}, was lost; nobody can have the lock any more"
+            "unrecoverable: {call}: PE {pe}, {what}, was lost; the lock cannot be acquired any more"
         );
         world.members.end_job(UNRECOVERABLE, Some(words));
     }

@@ -36,13 +36,17 @@ pub mod team;
 pub mod wait;
 pub mod wait_set;
 
-use crate::checkpoint::prefault;
-use crate::{affinity, faults, pgas};
+use crate::version::own_build;
+use raidshmem_runtime::checkpoint::prefault;
+use raidshmem_runtime::pgas::boot::Frontend;
+use raidshmem_runtime::{affinity, fault_tolerance, pgas};
 
 /// Starts the library: the world, and the tables that checkpoints keep. Returns the thread level
 /// provided.
 pub fn start(requested: i32) -> i32 {
-    let provided = pgas::init(requested, faults::recover_at_end);
+    let frontend =
+        Frontend { build: own_build(), sources: concat!(env!("CARGO_MANIFEST_DIR"), "/src") };
+    let provided = pgas::init(requested, frontend, fault_tolerance::recover_at_end);
     prefault::begin(pgas::world());
     team::register();
     context::register();

@@ -4,10 +4,10 @@
 //! order the processor's stores. Between nodes each context waits for its own operations; the
 //! barriers cover the default context.
 
-use crate::pgas::gathering::MeetingOutcome;
-use crate::pgas::local::Call;
-use crate::pgas::stream::Id;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::gathering::MeetingOutcome;
+use raidshmem_runtime::pgas::local::Call;
+use raidshmem_runtime::pgas::stream::Id;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Orders earlier puts of a stream before later ones. Pairs with the acquire loads of
 /// `memory::word::Word`.

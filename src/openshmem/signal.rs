@@ -11,7 +11,7 @@ use super::memory::atomic::change_word;
 use super::memory::elements::put_elements;
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 /// An update of a signal word.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use super::group::{Group, MASK_AT, SyncPoint};
 use super::memory::prelude;
 use super::order;
 use super::team::{self, StridedPes, Team, index_of_pe};
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// The mark of an agreed mask of a split, in the bit of the world's slot, which is never free.
 const IS_MADE: u64 = 1;

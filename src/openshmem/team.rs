@@ -20,8 +20,8 @@ use raidshmem_core::placement::shadow::shadow as shadow_of;
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
-use crate::faults::{self, Name};
-use crate::pgas;
+use raidshmem_runtime::fault_tolerance::{self as ft, Name};
+use raidshmem_runtime::pgas;
 
 /// A team handle, passed through the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ static TEAMS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// PEs of a team that is no progression of all PEs, in any order.
+/// PEs of a team that is not an arithmetic progression of all PEs, in any order.
 pub type List = Option<&'static [Pe]>;
 
 /// The list in which a team's PEs are a progression, and its number in agreements; both in shrink
@@ -108,7 +108,7 @@ pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it exists and is
     // writable until the process ends, and any bytes restored from a checkpoint are valid values.
-    let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
+    let refused = unsafe { ft::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
     debug_assert_eq!(refused, 0);
 }
 
@@ -134,11 +134,11 @@ pub fn free() -> u64 {
 
 /// Puts a team into a free slot.
 pub fn fill(slot: usize, (start, stride, size): StridedPes, num_contexts: usize) -> Team {
-    let room = &TEAMS[slot];
-    room.start.store(start, Ordering::Relaxed);
-    room.stride.store(stride, Ordering::Relaxed);
-    room.size.store(size, Ordering::Relaxed);
-    room.num_contexts.store(num_contexts, Ordering::Relaxed);
+    let entry = &TEAMS[slot];
+    entry.start.store(start, Ordering::Relaxed);
+    entry.stride.store(stride, Ordering::Relaxed);
+    entry.size.store(size, Ordering::Relaxed);
+    entry.num_contexts.store(num_contexts, Ordering::Relaxed);
     Team(slot + 1)
 }
 

@@ -14,7 +14,7 @@ use super::memory::address::Sym;
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use super::wait::Cmp;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::{self, World};
 
 type ToIndices<R> = fn(R) -> Vec<usize>;
 type OfIndices<R> = fn(Vec<usize>) -> R;

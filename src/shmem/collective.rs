@@ -174,7 +174,7 @@ impl Peers<'_> {
     /// [`Fault`] if a PE was lost.
     ///
     /// # Panics
-    /// If the lengths differ or are no multiple of the number of PEs.
+    /// If the lengths differ or are not a multiple of the number of PEs.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();

@@ -27,8 +27,8 @@ use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};
 use crate::openshmem::context::{self, Given, Options};
 use crate::openshmem::team;
-use crate::pgas::World;
-use crate::pgas::stream::Id;
+use raidshmem_runtime::pgas::World;
+use raidshmem_runtime::pgas::stream::Id;
 
 /// The kind of a context that one thread at a time uses.
 #[derive(Debug)]

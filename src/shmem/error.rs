@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::faults;
-use crate::pgas;
+use raidshmem_runtime::fault_tolerance as ft;
+use raidshmem_runtime::pgas;
 
 /// A PE was lost: the restart will undo all work since the last checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum Error {
     #[error("{0}")]
     Fault(#[from] Fault),
     /// The symmetric heap has no space left.
-    #[error("no room for {bytes} bytes in the symmetric heap; set SHMEM_SYMMETRIC_SIZE")]
+    #[error("no space for {bytes} bytes in the symmetric heap; set SHMEM_SYMMETRIC_SIZE")]
     NoRoom {
         /// Bytes requested.
         bytes: usize,
@@ -51,6 +51,6 @@ pub enum Loss {
 
 impl Loss {
     pub(super) fn of(status: i32) -> Loss {
-        if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process }
+        if status == ft::NODE_FAILED { Loss::Node } else { Loss::Process }
     }
 }

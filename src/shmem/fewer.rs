@@ -1,10 +1,10 @@
 //! Shrink mode: exchanges among the surviving PEs, and agreements.
 //!
-//! Every survivor comes to both gates of an exchange, whatever losses it knows of. At each gate all
+//! Every survivor passes both gates of an exchange, whatever losses it knows of. At each gate all
 //! reach one decision, so an exchange begins on all of them or on none, and has the same outcome on
 //! all.
 //!
-//! Soundness: passing a gate proves that every surviving member came to it. A member that is lost
+//! Soundness: passing a gate proves that every surviving member reached it. A member that is lost
 //! in the view of the decision has ended, and this PE has cut its connection before it proceeds, so
 //! none of its writes arrive any more. A loss handler receives no token, and its panic ends the
 //! process, so no call continues that it interrupted.
@@ -14,14 +14,14 @@ use raidshmem_core::quantity::Pe;
 use super::error::Loss;
 use super::token::EndOnPanic;
 use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
-use crate::faults;
 use crate::openshmem::check;
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::In;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split::{self, Unsplit};
 use crate::openshmem::team;
-use crate::pgas;
+use raidshmem_runtime::fault_tolerance as ft;
+use raidshmem_runtime::pgas;
 
 /// The result of an agreement among all living members of a team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
 pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
     let (_, _, size) = team.members();
     let pes = (0..size as i32).filter_map(|pe| team::to_world(team.number(), pe));
-    let lost = faults::failed(pes).into_iter().enumerate();
+    let lost = ft::failed(pes).into_iter().enumerate();
     lost.filter_map(|(pe, lost)| lost.then_some(pe)).collect()
 }
 
@@ -126,7 +126,7 @@ pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
 pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'static) {
     let _alone = shmem;
     check::needs_shrink("ft::on_fault");
-    faults::on_fault(move |pe, status| {
+    ft::on_fault(move |pe, status| {
         let bomb = EndOnPanic;
         handler(pe.at(), Loss::of(status));
         std::mem::forget(bomb);
@@ -167,7 +167,7 @@ pub fn get_checkpoint<T: Symmetric>(
         bytes[done..done + piece.len()].copy_from_slice(piece);
         done += piece.len();
     };
-    let (number, got) = faults::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
+    let (number, got) = ft::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
     got.then_some(number.0)
 }
 
@@ -214,7 +214,7 @@ impl Peers<'_> {
         to: &mut [T],
     ) -> Result<(), Fault> {
         self.get(pe, from, to);
-        if faults::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
+        if ft::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
     }
 
     /// Copies private memory of this PE to elements of `pe`, and then to these elements of

@@ -8,8 +8,8 @@ pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
-use crate::faults;
 use crate::openshmem::check::misuse;
+use raidshmem_runtime::fault_tolerance as ft;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
 /// a call that comes too early saves nothing, but still reports losses.
@@ -26,13 +26,13 @@ use crate::openshmem::check::misuse;
 /// ```
 pub fn checkpoint_all(shmem: &mut Shmem) -> Result<(), Error> {
     let _alone = shmem;
-    outcome(faults::checkpoint_all())
+    outcome(ft::checkpoint_all())
 }
 
 fn outcome(status: i32) -> Result<(), Error> {
     match status {
-        faults::SUCCESS => Ok(()),
-        _ => Err(faults::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
+        ft::SUCCESS => Ok(()),
+        _ => Err(ft::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
     }
 }
 
@@ -49,7 +49,7 @@ fn outcome(status: i32) -> Result<(), Error> {
 /// ```
 pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
     let _alone = shmem;
-    faults::need_checkpoint()
+    ft::need_checkpoint()
 }
 
 /// Returns true if the job was asked to stop, and ends once its next checkpoint is on disk
@@ -68,7 +68,7 @@ pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
 /// ```
 pub fn should_stop(shmem: &mut Shmem) -> bool {
     let _alone = shmem;
-    faults::should_stop()
+    ft::should_stop()
 }
 
 /// A part of the job that can be lost, for [`survives`].
@@ -97,13 +97,13 @@ pub fn survives(_shmem: &Shmem, lost: FailureDomain) -> Option<bool> {
         FailureDomain::Node(node) => (1, node),
         FailureDomain::Above(kind, domain) => (kind.checked_add(2)?, domain),
     };
-    crate::pgas::world().survives(kind, id)
+    raidshmem_runtime::pgas::world().survives(kind, id)
 }
 
 /// Returns the PEs lost since this PE last saw the job whole; in shrink mode, the losses that are
 /// not acknowledged.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
-    faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), Loss::of(status))).collect()
+    ft::query_fault().into_iter().map(|(pe, status)| (pe.at(), Loss::of(status))).collect()
 }
 
 /// Rolls every PE, substitutes included, back to the last checkpoint. Collective. Does nothing
@@ -113,7 +113,7 @@ pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
 /// [`query_fault`], and leaves memory unchanged.
 pub fn restart_pes(shmem: &mut Shmem) {
     let _alone = shmem;
-    faults::restart_pes();
+    ft::restart_pes();
 }
 
 /// Records a value that the program obtained by itself, from a clock, a random number generator, or
@@ -127,18 +127,18 @@ pub fn restart_pes(shmem: &mut Shmem) {
 /// # let _ = seconds;
 /// ```
 pub fn event<T: Symmetric>(_shmem: &Shmem, mut drawn: T) -> T {
-    faults::event(bytemuck::bytes_of_mut(&mut drawn));
+    ft::event(bytemuck::bytes_of_mut(&mut drawn));
     drawn
 }
 
 /// Returns true in an original PE, false in a substitute.
 pub fn algo_init(_shmem: &Shmem) -> bool {
-    faults::algo_init()
+    ft::algo_init()
 }
 
 /// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
-    faults::checkpoint_number()
+    ft::checkpoint_number()
 }
 
 /// Adds a private value of this PE to every later checkpoint, so that a restart restores it. A
@@ -202,7 +202,7 @@ pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
 /// ```
 pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     let addr = shmem.local(slice).as_ptr().addr();
-    kept(faults::readonly("ft::readonly", addr, slice.bytes()))
+    kept(ft::readonly("ft::readonly", addr, slice.bytes()))
 }
 
 /// Makes read-only memory writable again; `slice` is all of a declared range. Collective. Returns
@@ -212,7 +212,7 @@ pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
 /// Like [`readonly`].
 pub fn writable<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     let addr = shmem.local(slice).as_ptr().addr();
-    kept(faults::writable("ft::writable", addr, slice.bytes()))
+    kept(ft::writable("ft::writable", addr, slice.bytes()))
 }
 
 fn kept(result: Result<bool, String>) -> bool {
@@ -227,7 +227,7 @@ fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: boo
 
 /// Returns the reason why the last checkpoint was refused, if it was.
 pub fn last_error(_shmem: &Shmem) -> Option<String> {
-    faults::last_error()
+    ft::last_error()
 }
 
 /// Runs a program as steps between checkpoints, through every loss that the parity covers.
@@ -237,7 +237,7 @@ pub fn last_error(_shmem: &Shmem) -> Option<String> {
 /// PE, a substitute included, continues with the state of the last checkpoint, so both may be
 /// called again for work already done; they may return an [`Error::Fault`] to get there. A last
 /// checkpoint confirms the end: every PE has reached the state returned. A refused checkpoint is
-/// skipped: the work goes on, and a loss rolls back to the last one ([`last_error`]).
+/// skipped: the work continues, and a loss rolls back to the last one ([`last_error`]).
 ///
 /// With `SHMEM_FT_ROLLBACK=none`, which has no rollback, the job ends with an error message.
 ///
@@ -265,7 +265,7 @@ pub fn run<S: Symmetric>(
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
     if super::fewer::applies() {
-        misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop goes back");
+        misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop rolls back");
     }
     loop {
         match confirmed(shmem) {
@@ -292,7 +292,7 @@ pub fn run<S: Symmetric>(
 /// Makes the checkpoint between two steps; the one after the last step saves even if it is not due.
 fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
     match root::progress(shmem.world.segments) {
-        LoopProgress::Done => outcome(faults::save_all()),
+        LoopProgress::Done => outcome(ft::save_all()),
         _ => checkpoint_all(shmem),
     }
 }

@@ -20,7 +20,7 @@ use bytemuck::{Pod, Zeroable};
 use raidshmem_core::page::PAGE;
 
 use super::root::ROOT_BYTES;
-use crate::pgas::World;
+use raidshmem_runtime::pgas::World;
 
 /// Plain old data that may lie in symmetric memory: every bit pattern is a valid value, there is no
 /// padding, no pointer, and a copy of the bytes is a copy of the value.

@@ -20,8 +20,8 @@ use crate::openshmem::memory::address::{Out, Sym, SymIn};
 use crate::openshmem::memory::{atomic, rma};
 use crate::openshmem::order;
 use crate::openshmem::team::{index_of, to_world};
-use crate::pgas::World;
-use crate::pgas::stream::{Id, Target};
+use raidshmem_runtime::pgas::World;
+use raidshmem_runtime::pgas::stream::{Id, Target};
 
 /// The PEs of a team, including this one, during an exchange. They are counted from 0 in the order
 /// of the team. Several threads may use it; collectives only one at a time.

@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 
 use super::{Shmem, Symmetric};
-use crate::faults::{self, Name};
+use raidshmem_runtime::fault_tolerance::{self as ft, Name};
 
 /// A private value that every checkpoint saves and every restart restores; see
 /// [`ft::protect`](super::ft::protect).
@@ -21,7 +21,7 @@ impl<T: Symmetric> Protected<T> {
         let value: &'static _ = Box::leak(Box::new(UnsafeCell::new(value)));
         // SAFETY: memory that is never freed. References to it are bound to the token (below),
         // which checkpoint and restart borrow mutably, and so does the caller of this.
-        unsafe { faults::protect(Name::Given(name), value.get().cast(), size_of::<T>()) };
+        unsafe { ft::protect(Name::Given(name), value.get().cast(), size_of::<T>()) };
         Protected { value }
     }
 

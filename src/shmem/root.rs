@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::State;
 
-use crate::pgas::{Segments, World};
+use raidshmem_runtime::pgas::{Segments, World};
 
 /// Size of the block in bytes.
 pub(super) const ROOT_BYTES: usize = size_of::<Root>();

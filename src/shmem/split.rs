@@ -190,7 +190,7 @@ impl Shmem {
     /// let alone = shmem.split_strided(shmem.team_world(), 0, 1, 1)?.expect("PE 0 is in it");
     /// shmem.destroy(alone)?;
     /// let ask = std::panic::AssertUnwindSafe(|| shmem.team_size(alone));
-    /// assert!(std::panic::catch_unwind(ask).is_err()); // it is no team any more
+    /// assert!(std::panic::catch_unwind(ask).is_err()); // it is not a team any more
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn destroy(&mut self, team: Team) -> Result<(), Fault> {
@@ -213,7 +213,7 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     if fewer::applies() {
         return agree_among(&group, words);
     }
-    if crate::pgas::world().members.faulted() {
+    if raidshmem_runtime::pgas::world().members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }
     let mut equal = true;

@@ -23,7 +23,7 @@ use crate::openshmem::team;
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Team {
-    /// The number of the C API; zero is no team.
+    /// The number of the C API; zero means no team.
     number: u64,
 }
 
@@ -73,7 +73,7 @@ impl Team {
     /// Like [`Team::members`], and if this PE is not a member.
     pub(super) fn group(self, call: &'static str) -> Group {
         self.members();
-        let index = team::index_of(self.number(), crate::pgas::world().me());
+        let index = team::index_of(self.number(), raidshmem_runtime::pgas::world().me());
         assert!(index >= 0, "this PE is not a member of {self:?}");
         Group::of_team(call, self.number())
     }

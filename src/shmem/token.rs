@@ -10,7 +10,7 @@ use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
 use crate::openshmem::group::SyncPoint;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::{self, World};
 
 /// The token of initialisation: the library is initialised while it exists.
 ///

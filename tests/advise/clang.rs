@@ -71,7 +71,7 @@ fn of_the_book(begin: &str) -> String {
 }
 
 #[test]
-fn the_program_with_three_mistakes_is_told_of_as_the_book_says() {
+fn the_program_with_three_mistakes_gets_the_documented_advice() {
     if !is_there() {
         return;
     }
@@ -111,7 +111,7 @@ const SKIPS: &str = "#include <shmem.h>\n#include <shmem_ft.h>\nstatic int n;\n\
     \x20       if (me == 0)\n            save();\n    shmem_finalize();\n}\n";
 
 #[test]
-fn a_checkpoint_that_depends_on_the_number_of_the_pe_is_told_of() {
+fn a_checkpoint_that_depends_on_the_pe_number_is_reported() {
     if !is_there() {
         return;
     }
@@ -143,7 +143,7 @@ fn protecting(declared: &str, protects: &str) -> String {
 }
 
 #[test]
-fn memory_that_a_substitute_does_not_protect_is_told_of() {
+fn memory_that_a_substitute_does_not_protect_is_reported() {
     if !is_there() {
         return;
     }
@@ -166,7 +166,7 @@ fn memory_that_a_substitute_does_not_protect_is_told_of() {
         format!("if (!shmem_ft_algo_init()) goto on; {protect} on:;"),
         format!("if (shmem_ft_algo_init()) {protect} else shmemx_ft_protect(\"q\", p, 80);"),
     ] {
-        assert!(told(keep, &wrong) > 0, "nothing is told of {wrong}");
+        assert!(told(keep, &wrong) > 0, "no advice about {wrong}");
     }
     for right in [
         protect.to_owned(),
@@ -208,7 +208,7 @@ fn scratch_memory_is_silenced_by_a_comment_that_names_it() {
 }
 
 #[test]
-fn editors_and_programs_are_given_the_same() {
+fn editors_and_programs_get_equal_output() {
     if !is_there() {
         return;
     }
@@ -290,7 +290,7 @@ fn only_known_dead(name: &str, point: &Value) {
 }
 
 #[test]
-fn what_cannot_be_analysed_is_refused_in_one_line() {
+fn unanalysable_input_is_refused_in_one_line() {
     let folder = Folder::new("refusals");
     folder.write("damaged.ll", "define void @f() {\n");
     folder.write("part.ll", "define void @f() {\n  ret void\n}\n");
@@ -418,7 +418,7 @@ const JUMPS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_a_jump_an_exception_a_thread_or_a_stream_may_read_is_live() {
+fn memory_read_by_jumps_exceptions_threads_or_streams_is_live() {
     if !is_there() {
         return;
     }
@@ -436,7 +436,7 @@ fn what_a_jump_an_exception_a_thread_or_a_stream_may_read_is_live() {
 
 /// A loop that overwrites a whole array makes its old contents dead; one that misses some does not.
 #[test]
-fn a_loop_that_overwrites_all_is_an_end_and_one_that_does_not_is_none() {
+fn only_a_loop_that_overwrites_all_ends_liveness() {
     if !is_there() {
         return;
     }

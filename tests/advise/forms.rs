@@ -227,7 +227,7 @@ fn program(form: &Form, reads: bool) -> String {
 }
 
 #[test]
-fn what_a_form_of_c_reads_is_live_and_without_it_is_dead() {
+fn memory_is_live_only_with_the_form_of_c_that_reads_it() {
     if !is_there() {
         return;
     }

@@ -91,7 +91,7 @@ fn look(programs: u64, routines: &Routines) -> Found {
 }
 
 #[test]
-fn what_is_called_dead_is_not_read_by_programs_that_run() {
+fn dead_memory_is_not_read_by_running_programs() {
     let all = std::env::var_os("RAIDSHMEM_ALL").is_some();
     let Found { claims, reads, wrong } = look(if all { WHOLE } else { SAMPLE }, &routines());
     assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());

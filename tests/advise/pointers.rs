@@ -94,7 +94,7 @@ const RIGHT: &[Form] = &[
     form("static int *p;", "", "p = malloc(32); x[0] += *p; free(p);"),
     form("static int *p;", "", "if (!p) p = malloc(32); x[0] += *p; free(p); p = 0;"),
     form("static int *p;", "p = malloc(32); x[1] = *p;", "x[0]++;"),
-    // It is set anew after a restart.
+    // It is set again after a restart.
     renewed("p = malloc(32);", "p = malloc(32);"),
     renewed("int *own = malloc(32); p = own;", "if (done > 3) p = own;"),
     renewed("while (!saved()) x[1]++; p = malloc(32);", ""),
@@ -105,14 +105,14 @@ const RIGHT: &[Form] = &[
 ];
 
 #[test]
-fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() {
+fn only_pointers_to_private_memory_that_substitutes_use_are_reported() {
     if !is_there() {
         return;
     }
     let folder = Folder::new("pointers");
     for form in WRONG {
         let program = form.program();
-        assert!(!told(&folder, &program).is_empty(), "nothing is told of:\n{program}");
+        assert!(!told(&folder, &program).is_empty(), "no advice about:\n{program}");
         // Without a restart no PE resumes.
         let ends = program.replace("shmem_restart_pes(pes, n);", "shmem_global_exit(1);");
         assert_eq!(told(&folder, &ends), Vec::<String>::new(), "{ends}");
@@ -125,7 +125,7 @@ fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() 
 
 /// `tests/programs/pointers.rs` runs these forms with a loss.
 #[test]
-fn a_form_that_goes_wrong_after_a_loss_is_told_of_and_no_other() {
+fn only_forms_that_fail_after_a_loss_are_reported() {
     if !is_there() {
         return;
     }
@@ -140,7 +140,7 @@ fn a_form_that_goes_wrong_after_a_loss_is_told_of_and_no_other() {
 
 /// The second mistake of the chapter about porting a program, in the program of that chapter.
 #[test]
-fn the_pointer_of_the_chapter_about_porting_is_told_of() {
+fn the_pointer_in_the_porting_chapter_is_reported() {
     if !is_there() {
         return;
     }

@@ -28,7 +28,7 @@ fn line(form: u32, wanted: &str) -> usize {
 }
 
 #[test]
-fn a_restart_that_comes_out_elsewhere_is_told_of_and_no_other() {
+fn only_a_restart_that_resumes_elsewhere_is_reported() {
     if !is_there() {
         return;
     }
@@ -99,7 +99,7 @@ fn bytes_follow_from_values_that_are_given() {
 }
 
 #[test]
-fn a_value_that_is_given_says_nothing_of_what_is_dead() {
+fn a_given_value_does_not_change_what_is_dead() {
     if !is_there() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_value_that_is_given_says_nothing_of_what_is_dead() {
 }
 
 #[test]
-fn what_is_no_value_of_a_variable_is_refused_in_one_line() {
+fn an_invalid_value_of_a_variable_is_refused_in_one_line() {
     let folder = Folder::new("values");
     folder.write("main.ll", "define i32 @main() {\n  ret i32 0\n}\n");
     for (args, expected) in [

@@ -89,7 +89,7 @@ static void handlers(void) {
     CHECK(shmemx_ft_long_iget(got, pair, 1, 2, 2, 0) == SHMEM_FT_SUCCESS);
     CHECK(got[0] == 1 && got[1] == 3);
     CHECK(tellings == 2 && shmemx_ft_get(&word, &word, sizeof word, 0) == SHMEM_FT_SUCCESS);
-    printf("PE %d was told of %d %d\n", shmem_my_pe(), told[0], told[1]);
+    printf("PE %d learned of %d %d\n", shmem_my_pe(), told[0], told[1]);
 }
 
 static void lock(const char *what) {

@@ -31,7 +31,7 @@ static void read_until_the_death(void) {
         for (int i = 0; i < WORDS; i++)
             CHECK(got[i] == 0);
     }
-    printf("PE 0 is told that a get failed\n");
+    printf("PE 0 learns that a get failed\n");
 }
 
 int main(void) {

@@ -34,9 +34,9 @@ int main(int argc, char **argv) {
         if (!shmem_ft_algo_init()) {
             shmem_long_atomic_add(&own, shmem_long_g(&own, me), me);
             shmem_sync_all();
-            void *room = shmem_malloc(1000); /* it contains a barrier */
-            CHECK(room && own == 2 * (100 + me));
-            shmem_free(room);
+            void *block = shmem_malloc(1000); /* it contains a barrier */
+            CHECK(block && own == 2 * (100 + me));
+            shmem_free(block);
         }
     } else if (!strcmp(how, "consume") || !strcmp(how, "await")) {
         if (me == 0)

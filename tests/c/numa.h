@@ -34,13 +34,13 @@ static inline int near(const cpu_set_t *mask) {
     return found;
 }
 
-static inline void allowed(char *list, size_t room) {
+static inline void allowed(char *list, size_t capacity) {
     FILE *status = fopen("/proc/self/status", "r");
     char line[1024];
     strcpy(list, "?");
     while (status && fgets(line, sizeof line, status))
         if (strncmp(line, "Cpus_allowed_list:", 18) == 0) {
-            snprintf(list, room, "%s", line + 18 + strspn(line + 18, " \t"));
+            snprintf(list, capacity, "%s", line + 18 + strspn(line + 18, " \t"));
             list[strcspn(list, "\n")] = 0;
         }
     if (status)

@@ -15,13 +15,13 @@
 enum { BYTES = 4 << 20 };
 
 /* Finds the rest of a line of a file that begins with `start`, or "". */
-static void find(const char *path, const char *start, char *rest, int room) {
+static void find(const char *path, const char *start, char *rest, int capacity) {
     FILE *file = fopen(path, "r");
     char line[256];
     rest[0] = 0;
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, start, strlen(start)) == 0)
-            snprintf(rest, room, "%s", line + strlen(start));
+            snprintf(rest, capacity, "%s", line + strlen(start));
     if (file)
         fclose(file);
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 const SPECIFICATION: &str = include_str!("../spec/openshmem-1.6-symbols.txt");
 
 /// Bytes for records: one for each symbol, rounded up to a page.
-pub const ROOM: usize = 4096;
+pub const NOTES_LEN: usize = 4096;
 
 /// A set and a family that has it: before and after the type's name.
 const SETS: &[(&str, &str, &str)] = &[
@@ -90,7 +90,7 @@ fn trampolines(symbols: &[&str]) -> String {
 
 /// Writes all files.
 pub fn write(folder: &Path, symbols: &[&'static str]) {
-    assert!(symbols.len() <= ROOM, "room for {} notes", symbols.len());
+    assert!(symbols.len() <= NOTES_LEN, "{} notes", symbols.len());
     std::fs::create_dir_all(folder).expect("a folder for what is generated");
     let save = |name: &str, text: &str| {
         std::fs::write(folder.join(name), text).expect("it can be written");

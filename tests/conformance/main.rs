@@ -43,7 +43,7 @@ fn every_function_is_called_and_right() {
     let symbols = generate::symbols();
     generate::write(&folder(), &symbols);
     let notes = folder().join("called");
-    std::fs::write(&notes, [0u8; generate::ROOM]).expect("a file for notes");
+    std::fs::write(&notes, [0u8; generate::NOTES_LEN]).expect("a file for notes");
     let job = |pes: usize, program: &Path, args: &[&str]| {
         let notes = notes.to_str().expect("plain names");
         Job::new(pes).env("CONFORMANCE_CALLED", notes).program(program, args).run()

@@ -120,7 +120,7 @@ impl Drop for Process {
 pub fn serve(engine: &str) {
     let with_driver = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(with_driver).expect("Linux has it");
-    let own = std::env::var(SELF).expect("a peer is told who it is");
+    let own = std::env::var(SELF).expect("a peer gets its number");
     let words: Vec<&str> = own.split(' ').collect();
     let [me, incarnation] = [0, 1].map(|at| words[at].parse::<usize>().expect("a number"));
     let node = Node::open(engine, Pe::of(me), Incarnation(incarnation as u32), words[2]);
@@ -139,7 +139,7 @@ pub fn serve(engine: &str) {
                 play(role, number.parse().expect("a number"), &node, 1, DRIVER);
                 println!("@played");
             }
-            _ => panic!("a peer was told `{line}`"),
+            _ => panic!("a peer received `{line}`"),
         }
     }
 }
@@ -310,15 +310,15 @@ impl Bench for Alone {
     }
 
     fn start(&mut self, _: &'static str) {
-        unreachable!("a PE alone has nobody to start")
+        unreachable!("a single PE has no peer to start")
     }
 
     fn killer(&mut self) -> Box<dyn FnOnce() + Send> {
-        unreachable!("a PE alone does not outlive itself")
+        unreachable!("a single PE does not outlive itself")
     }
 
     fn replace(&mut self) {
-        unreachable!("a PE alone does not outlive itself")
+        unreachable!("a single PE does not outlive itself")
     }
 
     fn incarnation(&self) -> u32 {

@@ -70,7 +70,7 @@ pub struct Memory(OwnedFd);
 
 impl Memory {
     pub fn new() -> Memory {
-        Memory(memory::create("engines", layout().total).expect("room for a memory file"))
+        Memory(memory::create("engines", layout().total).expect("a memory file"))
     }
 
     /// Returns a path under which other processes open it.

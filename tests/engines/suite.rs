@@ -375,7 +375,7 @@ fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
     let dead = Lost { pe: bench.other(), incarnation: Incarnation(bench.incarnation()) };
     let (kill, view) = (bench.killer(), Arc::clone(&bench.node().view));
     let engine = &bench.node().engine;
-    let deed = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         std::thread::sleep(wait);
         kill();
         std::thread::sleep(Duration::from_millis(20)); // until the view is updated
@@ -386,14 +386,14 @@ fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
         let put = Write { pe: dead.pe, offset, from: &[1; 8] };
         let begun = Instant::now();
         let lost = loop {
-            assert!(begun.elapsed() < LONG, "nothing tells of the death");
+            assert!(begun.elapsed() < LONG, "no call reports the death");
             if let Err(lost) = engine.put(&[put]).and_then(|()| engine.quiet(&[dead.pe])) {
                 break lost;
             }
         };
         assert_eq!(lost, dead, "killed after {wait:?}");
     });
-    deed.join().expect("it was killed");
+    thread.join().expect("it was killed");
     let other = Write { pe: BYSTANDER, offset: heap(BULK), from: &[9; 64] };
     engine.put(&[other]).and_then(|()| engine.quiet(&[BYSTANDER])).expect("it lives");
 }
@@ -455,7 +455,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
         let (dead, old) = ((bench.other(), bench.incarnation()), bench.memory());
         let view = Arc::clone(&bench.node().view);
         let (kill, wait) = (bench.killer(), Duration::from_micros(random.below(20_000) as u64));
-        let deed = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             std::thread::sleep(wait);
             kill();
             std::thread::sleep(Duration::from_millis(20)); // until the view is updated
@@ -464,12 +464,12 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
         if bench.loses() {
             let begun = Instant::now();
             let lost = loop {
-                assert!(begun.elapsed() < LONG, "{what}: nothing tells of the death");
+                assert!(begun.elapsed() < LONG, "{what}: no call reports the death");
                 if let Err(lost) = call(&*bench) {
                     break lost;
                 }
             };
-            deed.join().expect("it was killed");
+            thread.join().expect("it was killed");
             assert_eq!(lost, Lost { pe: dead.0, incarnation: Incarnation(dead.1) }, "{what}");
             let again = Instant::now();
             for (other, call) in CALLS {
@@ -480,7 +480,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
             let quiet = bench.node().engine.quiet(&[dead.0, BYSTANDER]);
             quiet.expect("what is not connected is passed over");
         } else {
-            deed.join().expect("it was killed");
+            thread.join().expect("it was killed");
             call(&*bench).expect("memory that is mapped outlives its process");
         }
         bench.replace();

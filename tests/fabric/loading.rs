@@ -121,7 +121,7 @@ fn a_library_that_lacks_a_function_or_is_too_old_is_named() {
 }
 
 #[test]
-fn oshinfo_says_of_each_engine_whether_it_can_be_loaded() {
+fn oshinfo_reports_which_engines_can_be_loaded() {
     let libraries = broken();
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
     let output = command.arg("engines").env("LD_LIBRARY_PATH", &libraries).output();

@@ -68,7 +68,7 @@ fn puts_of_a_word_to_another_node_take_no_memory() {
 }
 
 #[test]
-fn a_lost_process_and_a_lost_node_cost_no_byte() {
+fn a_lost_process_and_a_lost_node_lose_no_byte() {
     for fabric in fabrics() {
         for (mode, kills) in [("raid5", [["2@3", "5@4"]]), ("rs", [["2@3", "5@3"]])] {
             for kill in kills {
@@ -83,7 +83,7 @@ fn a_lost_process_and_a_lost_node_cost_no_byte() {
 
 /// Every named step, a process and a node in turn, a different one each time.
 #[test]
-fn a_death_at_every_step_over_an_engine_costs_no_byte() {
+fn a_death_at_every_step_over_an_engine_loses_no_byte() {
     if !has_ucx() {
         return;
     }

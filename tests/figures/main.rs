@@ -81,7 +81,7 @@ fn row(figure: &Value) -> String {
 fn with_goals(record: &str, names: Option<&str>) -> (Vec<Value>, String) {
     let figures = figures(record, names);
     let rows: String = figures.iter().map(row).collect();
-    let heading = "| figure | measured | goal | beside |\n| --- | --- | --- | --- |\n";
+    let heading = "| figure | measured | goal | compared with |\n| --- | --- | --- | --- |\n";
     (figures, format!("{heading}{rows}"))
 }
 

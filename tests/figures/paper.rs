@@ -85,7 +85,7 @@ fn scorecard(path: &str) -> String {
         let most = if figure["direction"] == "min" { "at most" } else { "at least" };
         let _ = writeln!(
             text,
-            "    {}: (measured: {}, goal: {}, met: {}, beside: {}),",
+            "    {}: (measured: {}, goal: {}, met: {}, reference: {}),",
             quoted(figure["figure"].as_str().expect("a name")),
             quoted(&rounded(number("measured"))),
             quoted(&format!("{most} {}", number("goal"))),

@@ -15,7 +15,7 @@ const LIMIT: u64 = 6;
 fn boot(switch: &Switch) -> ([Guest; 3], PathBuf) {
     let ticks = switch.folder().join("ticks");
     let text = "#!/bin/sh\nfor i in $(seq $1); do echo tick $i; sleep 1; done\n";
-    std::fs::write(&ticks, text).expect("room for a script");
+    std::fs::write(&ticks, text).expect("a script");
     let executable = PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&ticks, executable).expect("it is our own");
     let payload = image::add("ticks", &[Path::new(env!("CARGO_BIN_EXE_oshrun")), &ticks]);
@@ -45,7 +45,7 @@ fn a_counter_that_moves_is_a_sign_of_life() {
     let outcome = running.outcome();
     let whole = outcome.text.matches(&format!("tick {seconds}\n")).count() == 3;
     assert!(outcome.status == 0 && whole, "{outcome}");
-    let line = "is not heard by node 1";
+    let line = "does not reach node 1";
     assert!(!outcome.text.contains(line), "its counter was moving: {outcome}");
     // Without a device there is no counter to read, and the silence is noticed.
     job(&mut guests[0], &ticks, seconds, "SHMEM_FT_DEVICE=absent").wait_for(line);
@@ -53,7 +53,7 @@ fn a_counter_that_moves_is_a_sign_of_life() {
 
 /// The counter of a stopped process stays readable.
 #[test]
-fn a_counter_that_stands_still_is_none() {
+fn a_counter_that_stands_still_is_not_a_sign_of_life() {
     let switch = Switch::new();
     let (mut guests, ticks) = boot(&switch);
     let [first, _, last] = &mut guests;

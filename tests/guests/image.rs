@@ -41,6 +41,6 @@ pub fn join(to: &Path, more: Option<&Path>) {
     let mut disk = File::create(to).expect("a file in the folder of the guests");
     for part in std::iter::once(folder().join("base.cpio")).chain(more.map(Path::to_owned)) {
         let mut part = File::open(&part).unwrap_or_else(|e| panic!("{}: {e}", part.display()));
-        std::io::copy(&mut part, &mut disk).expect("room for a memory disk");
+        std::io::copy(&mut part, &mut disk).expect("a memory disk");
     }
 }

@@ -66,7 +66,7 @@ fn transfers_order_and_atomics_are_as_promised() {
 }
 
 #[test]
-fn what_is_missing_is_said_in_one_line() {
+fn a_missing_requirement_is_reported_in_one_line() {
     let (payload, program) = payload("jacobi");
     let switch = Switch::new();
     let mut guest = Plan::new(1).with(&payload).boot(&switch);

@@ -11,7 +11,7 @@ use crate::switch::Switch;
 const LIVE: u64 = 24 << 10;
 
 #[test]
-fn large_heaps_and_their_checkpoints_have_huge_pages_unless_somebody_denies_them() {
+fn large_heaps_and_their_checkpoints_have_huge_pages_unless_denied() {
     let switch = Switch::new();
     let pages = program("pages");
     let (oshrun, oshinfo) = (env!("CARGO_BIN_EXE_oshrun"), env!("CARGO_BIN_EXE_oshinfo"));

@@ -76,7 +76,7 @@ fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
         outcome.says(&format!("node {node} was lost with PE {node}"));
     }
 
-    // One parity cannot cover two losses: the launcher's side reports it, and no PE goes on.
+    // One parity cannot cover two losses: the launcher's side reports it, and no PE continues.
     let net = Net::new(4);
     let run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "raid5");
     net.part(&[2, 3]);

@@ -117,7 +117,7 @@ fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
 }
 
 #[test]
-fn a_disk_that_was_wiped_is_made_up_for_and_two_are_not() {
+fn a_disk_that_was_wiped_is_repaired_and_two_are_not() {
     if !has_ucx() {
         return;
     }

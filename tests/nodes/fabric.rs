@@ -78,7 +78,7 @@ fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
 }
 
 #[test]
-fn a_lost_process_and_a_lost_host_cost_no_byte() {
+fn a_lost_process_and_a_lost_host_lose_no_byte() {
     if !has_ucx() {
         return;
     }
@@ -199,7 +199,7 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
 }
 
 #[test]
-fn what_the_user_set_for_the_network_library_holds_on_every_host() {
+fn network_library_settings_of_the_user_apply_on_every_host() {
     if !has_ucx() {
         return;
     }

@@ -24,7 +24,7 @@ fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
     let net = Net::new(8);
     let job = with_fewer(net.job(&[1; 8]));
     let outcome = job.program(&program("farm"), &["300", "1@1", "5@2", "0@3"]).run();
-    outcome.status(0).says("PEs 0,1,5 were lost, and the others went on to the end");
+    outcome.status(0).says("PEs 0,1,5 were lost, and the remaining PEs finished");
     let end = "300 tasks done, 5 PEs at the end";
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }
@@ -43,7 +43,7 @@ fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
     ] {
         let words = words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>();
         let outcome = with_fewer(net.job(&[1; 8])).program(&program, &words).run();
-        outcome.says("PEs 1,4,6 were lost, and the others went on to the end");
+        outcome.says("PEs 1,4,6 were lost, and the remaining PEs finished");
         outcome.loses_what_was_begun(all, &format!("{end}, 5 PEs at the end"));
     }
 }
@@ -80,7 +80,7 @@ fn of_eight_hosts_three_are_lost_in_turn() {
     }
     let outcome = run.finish();
     outcome.status(0).says("node 2 was lost with PE 2");
-    outcome.says("PEs 0,2,7 were lost, and the others went on to the end");
+    outcome.says("PEs 0,2,7 were lost, and the remaining PEs finished");
     let end = "5 PEs are left after 3 rounds";
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }
@@ -88,7 +88,7 @@ fn of_eight_hosts_three_are_lost_in_turn() {
 /// Deaths at any moment of any collective, one after another until one PE is left; with one, two
 /// and three PEs per node.
 #[test]
-fn the_living_get_the_same_whenever_one_dies() {
+fn the_living_get_equal_results_whenever_one_dies() {
     if !has_ucx() {
         return;
     }
@@ -103,7 +103,7 @@ fn the_living_get_the_same_whenever_one_dies() {
 }
 
 #[test]
-fn what_was_not_tried_is_refused() {
+fn untested_combinations_are_refused() {
     if raidshmem_engines::load(Fabric::Verbs).is_err() {
         return; // the line that reports it comes first
     }
@@ -155,7 +155,7 @@ fn all_pes_of_a_host_are_read_from_the_others() {
 }
 
 #[test]
-fn those_that_live_protect_each_other_anew() {
+fn the_living_protect_each_other_in_new_groups() {
     if !has_ucx() {
         return;
     }

@@ -32,7 +32,7 @@ fn many_mebibytes_arrive_whole() {
 
 /// Input that the program does not read is not read from the writer either, apart from buffers.
 #[test]
-fn a_program_that_reads_nothing_holds_up_nobody_but_who_writes() {
+fn a_program_that_reads_nothing_delays_only_the_writer() {
     let net = Net::new(2);
     let endless = "mkfifo full; (seq 100000000; echo all > written) > full & exec < full";
     let outcome = far(&net, "echo done").after(endless).leaves("full").with_orphans().run();
@@ -40,7 +40,7 @@ fn a_program_that_reads_nothing_holds_up_nobody_but_who_writes() {
 }
 
 #[test]
-fn none_is_none() {
+fn stdin_none_is_empty_on_every_pe() {
     let net = Net::new(2);
     let job = net.job(&[0, 2]).args(&["--stdin", "none", "--fabric", "shm", "cat"]);
     let outcome = job.input("not read\n").run();
@@ -48,7 +48,7 @@ fn none_is_none() {
 }
 
 #[test]
-fn a_substitute_reads_on_where_the_lost_pe_stopped() {
+fn a_substitute_continues_reading_where_the_lost_pe_stopped() {
     if !has_ucx() {
         return;
     }

@@ -94,7 +94,7 @@ fn a_killed_agent_is_known_at_once() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_a_lost_node_and_a_short_break_is_none() {
+fn a_dead_link_is_a_lost_node_and_a_short_break_is_not() {
     let net = Net::new(3);
     let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
     run.wait_for("ready");
@@ -113,7 +113,7 @@ fn a_link_that_goes_down_is_a_lost_node_and_a_short_break_is_none() {
 /// Nothing makes the other side end: the launcher can only kill the command that started its
 /// agents.
 #[test]
-fn after_a_partition_exactly_the_launcher_s_side_goes_on() {
+fn after_a_partition_exactly_the_launcher_s_side_continues() {
     let net = Net::new(4);
     let mut run = steps(net.job_by(&detached(), &[1, 0, 0, 0])).start();
     run.wait_for("ready");
@@ -157,7 +157,7 @@ fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
 
 /// Agent and PEs are stopped, but not the supervisor. Then the supervisor too: a whole host.
 #[test]
-fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
+fn a_stopped_node_is_ended_and_does_not_return() {
     let net = Net::new(3);
     let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
     run.wait_for("ready");
@@ -182,7 +182,7 @@ fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
 
 /// Every process that could end the PEs is stopped, but not the PEs.
 #[test]
-fn pes_whose_agent_and_supervisor_stand_still_end_with_the_lease() {
+fn pes_whose_agent_and_supervisor_are_stopped_end_with_the_lease() {
     let net = Net::new(2);
     let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
     let pe = run.pid_of(0);

@@ -13,7 +13,7 @@
 //! - [`tree`]: more hosts than the launcher renews leases for
 //! - [`together`]: collectives, by every algorithm, and losses amid them
 //! - [`scrub`]: damage repaired from PEs of other hosts
-//! - [`rooms`]: hosts with different memory for checkpoints
+//! - [`memory_limits`]: hosts with different memory limits
 //! - [`rust`]: programs in safe Rust over hosts
 //! - [`slurm`]: jobs in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
@@ -33,9 +33,9 @@ mod fabric;
 mod fewer;
 mod input;
 mod losses;
+mod memory_limits;
 mod net;
 mod prelude;
-mod rooms;
 mod rust;
 mod scrub;
 mod slurm;

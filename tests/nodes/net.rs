@@ -247,7 +247,7 @@ pub fn agent(run: &Running, node: usize) -> Found {
 pub fn address(run: &Running) -> std::net::SocketAddr {
     let words = supervisor(run, 0).words;
     let mut words = words.split_whitespace().rev().skip(1);
-    words.next().and_then(|word| word.parse().ok()).expect("the supervisor is told an address")
+    words.next().and_then(|word| word.parse().ok()).expect("the supervisor gets an address")
 }
 
 /// A killed test cannot remove anything itself.

@@ -19,7 +19,7 @@ fn digest(outcome: &Outcome) -> String {
 }
 
 #[test]
-fn every_part_of_the_api_gives_the_same_digest_between_hosts_whatever_is_killed() {
+fn every_part_of_the_api_gives_equal_digests_between_hosts_whatever_is_killed() {
     if !has_ucx() {
         return;
     }
@@ -40,7 +40,7 @@ fn every_part_of_the_api_gives_the_same_digest_between_hosts_whatever_is_killed(
 }
 
 #[test]
-fn the_calls_for_going_on_with_fewer() {
+fn the_calls_for_continuing_with_fewer_pes() {
     if !has_ucx() {
         return;
     }

@@ -45,6 +45,6 @@ fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
         outcome.says("all PEs resume from checkpoint 3 ");
         outcome.check(outcome.count("damage in") == spots.len(), "one line about each");
         let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-        outcome.check(done == HOSTS, "every PE should come to the end with the right bytes");
+        outcome.check(done == HOSTS, "every PE should finish with the right bytes");
     }
 }

@@ -271,7 +271,7 @@ fn oshrun_in_a_step_has_the_hosts_of_the_allocation() {
 /// Three hosts with a PE each and two spare ones. Two are lost: first the job's processes on a
 /// host, by SIGKILL, then a host with all its processes, which Slurm gives up as well.
 #[test]
-fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
+fn a_job_of_sbatch_continues_without_its_lost_hosts_on_the_spare_ones() {
     if !has_ucx() {
         return;
     }
@@ -313,7 +313,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
 /// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops
 /// with its state on disk, is queued again, and resumes from there.
 #[test]
-fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
+fn a_job_whose_time_limit_expires_is_queued_again_and_continues() {
     if !has_ucx() {
         return;
     }
@@ -331,7 +331,7 @@ fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     let job = slurm.submit(&options, &script);
     slurm.wait_for_line("checkpoint 3: ");
     slurm.ask(&["scancel", "--signal=USR1", &job]);
-    slurm.wait_for_line("stopped as asked for, with checkpoint ");
+    slurm.wait_for_line("stopped on request, with checkpoint ");
     slurm.wait_for_line("oshrun: begins from set ");
     slurm.wait_for_end(&job);
     let output = slurm.output();

@@ -176,7 +176,7 @@ fn refused(ssh: &Ssh, outcome: &Outcome, words: &str) {
 }
 
 #[test]
-fn whom_ssh_does_not_let_in_or_does_not_know_is_told_in_one_line() {
+fn ssh_failures_are_reported_in_one_line() {
     let ssh = Ssh::start(2);
     let end = |job: Job| job.args(&["--fabric", "shm", "sh", "-c", "exit 0"]).run();
     end(ssh.job("h0:1,h1:1")).status(0);

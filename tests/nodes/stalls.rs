@@ -17,7 +17,7 @@ fn job(net: &Net, how: &str) -> Job {
 /// Waits by node counters, by a checkpoint, by a team whose members are on two hosts, and by a word
 /// that a PE of another host writes.
 #[test]
-fn one_line_names_who_waits_on_which_host_and_who_does_not() {
+fn one_line_names_waiting_pes_by_host_and_the_missing_ones() {
     if !has_ucx() {
         return;
     }
@@ -34,7 +34,7 @@ fn one_line_names_who_waits_on_which_host_and_who_does_not() {
 
 /// The stopped PE is detected without help from its agent.
 #[test]
-fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
+fn a_stopped_pe_of_another_host_is_reported_as_stopped() {
     if !has_ucx() {
         return;
     }

@@ -40,7 +40,7 @@ fn pes_run_on_their_hosts_and_their_lines_are_not_mixed() {
 
 /// Programs have long ended when the reader continues.
 #[test]
-fn who_reads_slowly_gets_every_line() {
+fn a_slow_reader_gets_every_line() {
     let net = Net::new(2);
     let full = "mkfifo full && exec 3<> full > full";
     let mut run = sh(strict(net.job(&[1, 1])), "seq 20000").after(full).leaves("full").start();
@@ -139,7 +139,7 @@ fn an_agent_that_is_killed_while_the_job_starts_ends_it() {
     let mut run = sh(net.job(&[1]), "echo ready; exec sleep 1000").start();
     run.wait_for("ready");
     processes::signal(agent(&run, 0).pid, Signal::KILL);
-    run.finish().status(1).says("node 0 was lost before the job was whole");
+    run.finish().status(1).says("node 0 was lost before the job was complete");
 }
 
 #[test]

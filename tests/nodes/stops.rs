@@ -20,7 +20,7 @@ fn is_stopped(found: &[Found], pid: u32) -> bool {
 }
 
 #[test]
-fn an_agent_that_stands_still_for_too_long_is_a_lost_node() {
+fn an_agent_that_is_stopped_for_too_long_is_a_lost_node() {
     let mut run = steps().with_orphans().start();
     run.wait_for("ready");
     let agent = run.agents()[1].pid;
@@ -52,7 +52,7 @@ fn an_agent_that_stands_still_for_too_long_is_a_lost_node() {
 }
 
 #[test]
-fn a_launcher_that_stands_still_for_too_long_loses_its_job() {
+fn a_launcher_that_is_stopped_for_too_long_loses_its_job() {
     let mut run = steps().with_orphans().start();
     run.wait_for("ready");
     let launcher = run.launcher();
@@ -66,7 +66,7 @@ fn a_launcher_that_stands_still_for_too_long_loses_its_job() {
         let runs = |found: &&Found| before.contains(&found.pid) && !found.is_zombie();
         found.iter().filter(runs).count()
     };
-    assert_eq!(running(&run.processes()), 4, "a pause shorter than the limit ends nobody");
+    assert_eq!(running(&run.processes()), 4, "a pause shorter than the limit ends no process");
     processes::signal(launcher, Signal::STOP);
     run.wait_until("the agents should end themselves", |found| running(found) == 0);
     processes::signal(launcher, Signal::CONT);
@@ -92,7 +92,7 @@ fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
 /// so the bound stays. It applies to the best of many runs: however busy the machine, one of them
 /// runs undisturbed.
 #[test]
-fn a_dead_process_is_seen_within_milliseconds() {
+fn a_dead_process_is_detected_within_milliseconds() {
     let mut took: Vec<f64> = Vec::new();
     while took.len() < 7 || (took.len() < 60 && !took.iter().any(|&millis| millis <= 5.0)) {
         let job = Job::new(4).mode("raid5").args(&["--nodes", "2"]);

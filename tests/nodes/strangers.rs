@@ -41,7 +41,7 @@ fn connect_and_send(at: SocketAddr, bytes: &[u8]) {
 }
 
 #[test]
-fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
+fn strangers_and_members_of_other_jobs_are_refused_and_the_job_continues() {
     let net = Net::new(2);
     let mut run = steps(net.job(&[1, 0])).start();
     run.wait_for("ready");
@@ -79,7 +79,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
             if !ports.is_empty() {
                 break ports;
             }
-            assert!(Instant::now() < until, "nobody hears heartbeats: {list}");
+            assert!(Instant::now() < until, "no process listens for heartbeats: {list}");
             std::thread::yield_now();
         };
         for port in ports {
@@ -105,7 +105,7 @@ fn used(pid: u32) -> Duration {
 }
 
 #[test]
-fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
+fn a_launcher_without_descriptors_keeps_connections_pending_without_spinning() {
     let net = Net::new(2);
     let mut run = steps(net.job(&[1, 0])).start();
     run.wait_for("ready");
@@ -135,12 +135,12 @@ fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
     run.wait_for("a connection from 10.9.0.2");
     let outcome = ends_well(run);
     let lines = outcome.count("no connection can be accepted");
-    outcome.check(lines == 1, "it should be said once");
+    outcome.check(lines == 1, "it should be reported once");
 }
 
 /// A command that sends its agent through a relay, which records the agent's messages.
 #[test]
-fn what_was_recorded_and_is_played_again_is_refused() {
+fn a_replayed_recording_is_refused() {
     let net = Net::new(1);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("relay");
     std::fs::create_dir_all(&folder).expect("a folder");

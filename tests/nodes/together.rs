@@ -25,7 +25,7 @@ fn bits(job: Job) -> String {
 }
 
 #[test]
-fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
+fn sums_have_equal_bits_by_every_path_and_placement() {
     for pes in [4usize, 7] {
         let one_node = || Job::new(pes).env("SHMEM_SYMMETRIC_SIZE", "16M");
         let expected = bits(by(one_node(), "direct"));
@@ -63,7 +63,7 @@ fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
 }
 
 #[test]
-fn a_process_and_a_host_lost_amid_collectives_cost_no_bit() {
+fn a_process_and_a_host_lost_amid_collectives_lose_no_bit() {
     if !has_ucx() {
         return;
     }

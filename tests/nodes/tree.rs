@@ -44,7 +44,7 @@ fn datagrams(net: &Net) -> u64 {
 }
 
 #[test]
-fn the_launcher_hears_as_many_agents_as_are_below_it() {
+fn the_launcher_exchanges_heartbeats_only_with_its_children() {
     const HOSTS: usize = 24;
     let net = Net::new(HOSTS);
     let mut run = steps(&net, HOSTS, HOSTS - 1).start();

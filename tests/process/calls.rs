@@ -23,7 +23,7 @@ fn fence_and_quiet_of_no_context_do_nothing() {
 }
 
 #[test]
-fn what_a_session_asks_for_and_is_not_known_changes_nothing() {
+fn unknown_session_options_change_nothing() {
     ok(&Job::new(2).program(&program("conform"), &["hints"]).run());
 }
 
@@ -55,7 +55,7 @@ fn collectives_need_nothing_of_the_heap() {
 
 /// With every collective algorithm: doubling uses slots in turn.
 #[test]
-fn a_team_begins_anew_where_another_one_was() {
+fn a_team_starts_fresh_in_the_words_of_another() {
     for how in ["direct", "doubling", "halving"] {
         let job = Job::new(4).env("SHMEM_FT_COLLECTIVES", how);
         ok(&job.program(&program("conform"), &["pairs"]).run());

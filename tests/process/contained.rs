@@ -30,7 +30,7 @@ fn undisturbed(program: &Path, words: &[&str]) -> Outcome {
 
 /// Addresses of functions, tables and variables are valid in the substitute.
 #[test]
-fn a_lost_node_comes_back_with_the_addresses_that_its_memory_holds() {
+fn a_lost_node_resumes_with_the_addresses_that_its_memory_holds() {
     let tables = program("tables");
     let expected = undisturbed(&tables, &[]);
     for profile in PROFILES {
@@ -46,19 +46,19 @@ fn a_lost_node_comes_back_with_the_addresses_that_its_memory_holds() {
 const LIMITED: &str = "ulimit -v 1000000000";
 
 #[test]
-fn a_substitute_whose_addresses_differ_is_refused_by_a_line() {
+fn a_substitute_whose_addresses_differ_is_refused_with_a_line() {
     for loss in [["--kill-node", "2@3"], ["--kill", "2@3"]] {
         let outcome =
             contained(LIMITED, PROFILES[0], &loss).program(&program("tables"), &["plain"]).run();
-        outcome.status(3).says("lie at random addresses, for personality(ADDR_NO_RANDOMIZE)");
-        outcome.says("PE 2 cannot go back to checkpoint 3: memory may hold at 0x");
+        outcome.status(3).says("lie at random addresses, because personality(ADDR_NO_RANDOMIZE)");
+        outcome.says("PE 2 cannot roll back to checkpoint 3: memory may hold at 0x");
         outcome.check(outcome.count("unrecoverable") == 1, "one line");
         outcome.check(outcome.out.is_empty(), "no results");
     }
 }
 
 #[test]
-fn a_program_that_keeps_no_addresses_in_libraries_goes_on_at_random_ones() {
+fn a_program_that_keeps_no_addresses_in_libraries_continues_at_random_ones() {
     let tables = program_with("tables", &["-fno-pie", "-no-pie"]);
     let expected = undisturbed(&tables, &["plain"]);
     for profile in PROFILES {

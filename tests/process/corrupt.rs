@@ -172,7 +172,7 @@ fn run_with(
 fn goes_on(outcome: &Outcome) {
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should come to the end");
+    outcome.check(done == PES, "every PE should finish");
     outcome.says("all PEs resume from checkpoint 3 ");
 }
 
@@ -209,7 +209,7 @@ fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &
 /// Every word of the header, of a survivor and of a PE whose memory is adopted or lost: one flipped
 /// bit costs nothing, even if no parity is to spare.
 #[test]
-fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
+fn a_flipped_bit_in_any_word_of_a_header_is_harmless() {
     if !super::support::long() {
         return;
     }
@@ -300,7 +300,7 @@ fn damage_counts_against_the_parity_like_a_loss() {
 
 /// Bits anywhere in the store in use, few and many, with and without the loss of memory.
 #[test]
-fn random_damage_is_made_up_for_or_named() {
+fn random_damage_is_repaired_or_named() {
     if !super::support::long() {
         return;
     }
@@ -336,7 +336,7 @@ fn random_damage_is_made_up_for_or_named() {
 /// Parity of PE 0 is damaged. A process dies, which needs no rebuild, and then a node, in the
 /// recovery from that loss and after it: the parity was recomputed in between.
 #[test]
-fn parity_that_no_rebuild_reads_is_made_anew_all_the_same() {
+fn parity_that_no_rebuild_reads_is_recomputed_too() {
     let faults = [("SHMEM_FT_INJECT", "1@4:before,node:2@3:resume")];
     let outcome = run("raid5", "", &faults, |images| {
         let rules = Rules::new("raid5", images);
@@ -350,7 +350,7 @@ fn parity_that_no_rebuild_reads_is_made_anew_all_the_same() {
 
 /// The slot of the previous checkpoint is not part of this one: damage in it does not matter.
 #[test]
-fn damage_in_the_free_slot_costs_nothing() {
+fn damage_in_the_free_slot_is_harmless() {
     let outcome = run("raid5", "--kill-node 1@4:before", &[], |images| {
         for image in images {
             let free = image.layout.slots[0];
@@ -465,7 +465,7 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
 /// have been checked; then everything that PE 0 holds is damaged. All PEs restart and detect it:
 /// damage within the parity is repaired; more damage produces one agreed error on every PE at once.
 #[test]
-fn what_goes_bad_between_check_and_use_is_found_by_all() {
+fn damage_between_check_and_use_is_found_by_all() {
     for mode in ["rs", "raid5"] {
         let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
         let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");

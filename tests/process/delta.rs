@@ -80,7 +80,7 @@ of_each_mode!(parity_that_was_brought_up_to_date: raid4 raid5 rs);
 
 /// The update when the old and new sources come over a network.
 #[test]
-fn parity_that_was_brought_up_to_date_from_far() {
+fn parity_that_was_updated_remotely() {
     if !has_ucx() {
         return;
     }

@@ -96,7 +96,7 @@ fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
 
 /// One job to a user, in two parts: the PEs' output in the first is kept.
 #[test]
-fn files_of_output_go_on_where_a_job_resumes() {
+fn files_of_output_continue_where_a_job_resumes() {
     let store = Store::new();
     store.fill(&[]);
     let logs = store.0.with_extension("logs");
@@ -166,7 +166,7 @@ pub(super) fn refused(outcome: &Outcome, text: &str) {
 /// Only the newest set that is intact to its last byte is used; a set given by name is used as
 /// such.
 #[test]
-fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
+fn a_damaged_byte_in_the_newest_set_takes_the_previous_one() {
     let store = Store::new();
     store.fill(&[]);
     let (number, set) = store.newest();
@@ -174,7 +174,7 @@ fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
     *bytes.last_mut().expect("bytes") ^= 1;
     fs::write(set.join("pe-2"), bytes).expect("written");
     let outcome = jacobi::job(store.resume(&[]), LONG).run();
-    outcome.right_sum(LONG).says(&format!("set {number} is passed over: "));
+    outcome.right_sum(LONG).says(&format!("set {number} is skipped: "));
     outcome.says("pe-2: damaged: the checksum of tile").says("oshrun: begins from set ");
     let exact = format!("{}@{number}", store.text());
     let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
@@ -182,12 +182,12 @@ fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_one_line() {
+fn mismatches_are_refused_with_one_line() {
     if !super::support::long() {
         return;
     }
     let store = Store::new();
-    refused(&jacobi::job(store.resume(&[]), LONG).run(), "there is no whole checkpoint");
+    refused(&jacobi::job(store.resume(&[]), LONG).run(), "there is no complete checkpoint");
     store.fill(&[]);
     let (number, set) = store.newest();
     let resume = |pes: usize, given: &str, mode: &str| {
@@ -213,7 +213,7 @@ fn what_does_not_fit_is_refused_with_one_line() {
     fs::write(&file, &bytes[..last]).expect("written");
     refused(&resume(4, &exact, "raid5"), "pe-2: cut short");
     let older = resume(4, text, "raid5");
-    older.right_sum(LONG).says(&format!("set {number} is passed over: "));
+    older.right_sum(LONG).says(&format!("set {number} is skipped: "));
     fs::copy(set.join("pe-1"), &file).expect("copied");
     refused(&resume(4, &exact, "raid5"), "pe-2: it belongs to another set");
     fs::remove_file(&file).expect("removed");
@@ -378,7 +378,7 @@ fn compressed_sets_are_smaller_and_hold() {
     fs::write(&file, &bytes[..middle]).expect("written");
     let words = ["--resume", store.text()];
     let outcome = jacobi::job(store.job("raid5", &words), LONG).run();
-    outcome.right_sum(LONG).says(&format!("set {set} is passed over: "));
+    outcome.right_sum(LONG).says(&format!("set {set} is skipped: "));
     outcome.check(!outcome.err.contains(" compressed from "), "it was not asked to");
     assert!(store.oshinfo(&["--verify", "--prune", "1"]).status.success());
 }
@@ -389,7 +389,7 @@ pub(super) fn ask_to_stop(job: u32) -> Output {
 }
 
 #[test]
-fn a_job_that_is_asked_to_stop_can_go_on() {
+fn a_job_that_is_asked_to_stop_can_continue() {
     for ask in sample(vec!["TERM", "USR1", "--stop"], 1) {
         let store = Store::new();
         let words: &[&str] = if ask == "USR1" { &["--stop-signal", "USR1"] } else { &[] };
@@ -402,7 +402,7 @@ fn a_job_that_is_asked_to_stop_can_go_on() {
             _ => assert!(ask_to_stop(run.launcher()).status.success()),
         }
         let outcome = run.finish();
-        outcome.status(75).says("stopped as asked for, with checkpoint ");
+        outcome.status(75).says("stopped on request, with checkpoint ");
         let (number, _) = store.newest();
         assert_eq!((number, store.names().len()), (1, 1), "one set, and nothing else");
         jacobi::job(store.resume(&[]), LONG).run().right_sum(LONG);
@@ -430,7 +430,7 @@ fn agents_pass_on_the_signal_that_asks_for_a_stop() {
         run.agents().iter().for_each(|agent| signal(agent.pid, asks));
         let outcome = run.finish();
         outcome.status(75).says("the job stops after its next checkpoint");
-        outcome.says("stopped as asked for, with checkpoint ");
+        outcome.says("stopped on request, with checkpoint ");
         let again = program(with(&["--resume", store.text()])).run();
         again.status(0);
         again.check(again.out.contains("right: "), "a right sum was expected");

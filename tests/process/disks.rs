@@ -87,7 +87,7 @@ fn is_rebuilt(outcome: &Outcome, pe: usize) {
 }
 
 #[test]
-fn a_job_goes_on_though_as_many_disks_as_parities_are_wiped() {
+fn a_job_continues_though_as_many_disks_as_parities_are_wiped() {
     let cases = vec![("raid5", &[2][..]), ("raid4", &[3]), ("double", &[1]), ("rs", &[0, 3])];
     for (mode, wiped) in sample(cases, 1) {
         let disks = Disks::fill(mode);
@@ -144,7 +144,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
 /// The last tiles of all files are in different stripes: one parity repairs all of them, compressed
 /// or not.
 #[test]
-fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
+fn a_damaged_tile_of_every_pe_is_repaired_by_one_parity() {
     if !super::support::long() {
         return;
     }
@@ -163,7 +163,7 @@ fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
 }
 
 #[test]
-fn damaged_parity_and_lost_disks_of_compressed_sets_are_made_up_for() {
+fn damaged_parity_and_lost_disks_of_compressed_sets_are_repaired() {
     if !super::support::long() {
         return;
     }
@@ -187,7 +187,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     disks.wipe(2);
     let outcome = disks.resume("raid5");
     refused(&outcome, "unrecoverable: group 0 lost PEs 1,2, parity 1");
-    outcome.says("there is no whole checkpoint; set ");
+    outcome.says("there is no complete checkpoint; set ");
     // Another mode cannot use the parity.
     disks.wipe(3);
     refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of other groups");
@@ -199,7 +199,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
 
 /// Files missing in the newest set exist in the previous one.
 #[test]
-fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
+fn the_previous_set_is_used_if_too_much_of_the_newest_is_lost() {
     let disks = Disks::fill("raid5");
     let newest = (0..4).filter_map(|node| disks.sets(node).first().copied()).max();
     let newest = newest.expect("a set");
@@ -213,14 +213,14 @@ fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
     let outcome = disks.resume("raid5");
     outcome
         .right_sum(LONG)
-        .says(&format!("set {newest} is passed over: unrecoverable: group 0 lost PEs 1-3"));
-    outcome.says("is passed over: ").says("oshrun: begins from set ");
+        .says(&format!("set {newest} is skipped: unrecoverable: group 0 lost PEs 1-3"));
+    outcome.says("is skipped: ").says("oshrun: begins from set ");
 }
 
 /// Every byte of the newest set is read before a PE starts. An invalid one is repaired, or the
 /// previous set is used.
 #[test]
-fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
+fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_previous_one() {
     let disks = Disks(Store::new());
     let job = disks.local(disks.0.job("raid5", &["--nodes", "4"]));
     jacobi::job(job.env("SHMEM_FT_STORE_KEEP", "4"), LONG).run().right_sum(LONG);
@@ -238,19 +238,19 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
     is_rebuilt(&outcome, 1);
     let older = |outcome: Outcome, why: &str| {
         outcome.right_sum(LONG).says(why).says("oshrun: begins from set ");
-        let passed = outcome.count(&format!("set {newest} is passed over: "));
+        let passed = outcome.count(&format!("set {newest} is skipped: "));
         outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
         outcome.says("pe-1: damaged: the checksum of tile");
     };
     // This parity is of other groups.
-    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is passed over: /");
+    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is skipped: /");
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {
         let set = disks.node(node).join(format!("set-{newest}"));
-        let aside = disks.0.0.join("aside");
-        fs::rename(&set, &aside).expect("moved");
+        let moved = disks.0.0.join("moved");
+        fs::rename(&set, &moved).expect("moved");
         let outcome = disks.resume("raid5");
-        fs::rename(&aside, &set).expect("moved back");
+        fs::rename(&moved, &set).expect("moved back");
         older(outcome, &format!("group 0 lost PE {node}, parity 1; not usable on PE 1 ("));
     }
 }
@@ -258,7 +258,7 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
 /// The launcher orders all nodes to commit: one that has done so is enough, even if the others were
 /// killed before.
 #[test]
-fn a_set_that_one_node_has_committed_is_whole() {
+fn a_set_that_one_node_has_committed_is_complete() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     for node in 1..4 {
@@ -359,7 +359,7 @@ fn a_damaged_file_is_named_where_the_parity_is_of_other_groups() {
 }
 
 #[test]
-fn a_set_of_which_files_are_missing_is_not_called_whole() {
+fn a_set_of_which_files_are_missing_is_not_called_complete() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     let verify = || {

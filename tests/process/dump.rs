@@ -65,7 +65,7 @@ fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
 
 /// The events of a dead process are listed with those of its substitute.
 #[test]
-fn what_a_lost_pe_did_last_outlives_it() {
+fn the_last_events_of_a_lost_pe_outlive_it() {
     let job = Job::new(4).mode("raid5").kill(&["1@2:encode"]).args(&["-v"]);
     let mut run = job.program(&program("pause"), &[]).leaves("go").start();
     run.wait_for("ready");
@@ -74,19 +74,19 @@ fn what_a_lost_pe_did_last_outlives_it() {
         &text,
         &[
             " PE 1: checkpoint 2 begins\n",
-            " PE 1: says that it has come to injected fault 0\n",
+            " PE 1: reports: reached injected fault 0\n",
             " PE 1 (incarnation 1): restarted from checkpoint ",
             " launcher: lost: PE 1 (was killed by SIGKILL)\n",
         ],
     );
     let_on(&run);
     let outcome = run.finish();
-    outcome.status(0).says("PE 1: says that it has come to injected fault 0");
+    outcome.status(0).says("PE 1: reports: reached injected fault 0");
 }
 
 /// Lines for people are English: no names of Rust types or variants, and no structures.
 #[test]
-fn what_was_done_is_told_in_plain_english() {
+fn events_are_described_in_plain_english() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
     let job = job.env("SHMEM_DEBUG", "1").env("SHMEM_FT_TRACE", "debug");
     let job = job.kill(&["1@2:encode"]).kill_node(&["2@4"]);
@@ -133,19 +133,19 @@ fn a_pe_keeps_nothing_if_it_is_not_to() {
 
 /// A PE that waits for something that never happens is reported, with its last events.
 #[test]
-fn a_stall_is_told_of_with_what_was_done_last() {
+fn a_stall_is_reported_with_the_last_events() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
     let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
     let mut run = job.start();
     run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
-    run.wait_for("what was done last (oshrun --dump");
+    run.wait_for("last events (oshrun --dump");
     run.wait_for(" PE 0: view 1 joined");
     let_on(&run);
     run.finish().status(0);
 }
 
 #[test]
-fn a_job_that_is_none_is_named() {
+fn an_unknown_job_is_named() {
     for asked in ["1", "0", "-3", "x", "99999999999"] {
         let dump = dump(asked);
         let err = String::from_utf8_lossy(&dump.stderr).into_owned();

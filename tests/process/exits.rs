@@ -13,7 +13,7 @@ fn run(mode: &str, args: &[&str]) -> Outcome {
 /// summary of a job without losses.
 fn said(outcome: &Outcome) -> Vec<&str> {
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
-    let other = [": survives", " took ", "oshrun: a PE keeps "];
+    let other = [": survives", " took ", "oshrun: each PE holds "];
     let of_end = |line: &&str| !other.iter().any(|part| line.contains(part));
     outcome.err.lines().filter(ours).filter(of_end).collect()
 }
@@ -82,7 +82,7 @@ fn a_process_ends_with_the_last_thread_of_its_program() {
 
 /// Two programs one after another, or at once, or the second after the first failed.
 #[test]
-fn a_second_program_of_a_pe_is_refused_by_a_line() {
+fn a_second_program_of_a_pe_is_refused_with_a_line() {
     let program = program("exits").display().to_string();
     let line = "raidshmem: an earlier program of this PE has called shmem_init, and a PE runs one: \
                 start this program by an oshrun of its own";
@@ -209,14 +209,14 @@ fn a_script_around_the_program_changes_nothing() {
 
 /// After the program the script may run on; after a PE that died, it may not.
 #[test]
-fn a_script_goes_on_after_a_program_that_ended_well() {
+fn a_script_continues_after_a_program_that_ended_well() {
     use super::support::jacobi::SMALL;
     let script = format!("{} finalize; sleep 2; echo the rest; exit 5", program("exits").display());
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1");
     let outcome = job.args(&["sh", "-c", &script]).run();
     outcome.status(5);
     let rests = outcome.out.lines().filter(|line| *line == "the rest").count();
-    outcome.check(rests == 4, "every script should come to its end");
+    outcome.check(rests == 4, "every script should finish");
     let script = format!("{} {} || sleep 1000", program("jacobi").display(), SMALL.join(" "));
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1").kill(&["1@3", "2@6"]);
     job.args(&["sh", "-c", &script]).run().right_sum(SMALL);
@@ -225,7 +225,7 @@ fn a_script_goes_on_after_a_program_that_ended_well() {
 /// In its own namespace a PE has a different process id than here, where that id belongs to another
 /// process: when the PE must be killed, that process is left alone.
 #[test]
-fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
+fn in_a_container_pes_with_equal_process_ids_are_distinguished() {
     let unshare = ["--pid", "--fork", "--mount-proc"];
     let allowed = Command::new("unshare").args(unshare).arg("true").output();
     if !allowed.is_ok_and(|output| output.status.success()) {

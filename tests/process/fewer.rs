@@ -37,10 +37,10 @@ fn a_task_farm_that_loses_pes_ends_right() {
         prints(&outcome, &format!("300 tasks done, {left} PEs at the end"));
         let told = match losses {
             [] => continue,
-            [_] => "PE 1 was lost, and the others went on to the end",
-            [_, _] => "PEs 0,5 were lost, and the others went on to the end",
-            [_, _, _] => "PEs 1-3 were lost, and the others went on to the end",
-            _ => "PEs 0-4 were lost, and the others went on to the end",
+            [_] => "PE 1 was lost, and the remaining PEs finished",
+            [_, _] => "PEs 0,5 were lost, and the remaining PEs finished",
+            [_, _, _] => "PEs 1-3 were lost, and the remaining PEs finished",
+            _ => "PEs 0-4 were lost, and the remaining PEs finished",
         };
         outcome.says(told);
     }
@@ -63,7 +63,7 @@ fn a_farm_loses_nodes_in_turn() {
 
 /// Deaths at any moment of any collective, one after another until one PE is left.
 #[test]
-fn the_living_get_the_same_whenever_one_dies() {
+fn the_living_get_equal_results_whenever_one_dies() {
     for seed in 0..16u32 {
         let latest = (20_000 + seed * 37 % 16 * 20_000).to_string();
         let outcome = run(6, "sweep", &[&seed.to_string(), &latest]);
@@ -74,7 +74,7 @@ fn the_living_get_the_same_whenever_one_dies() {
 
 /// A team that ended may still have a member in its last call, and that member reads the words.
 #[test]
-fn a_team_has_the_words_of_another_once_nobody_reads_them() {
+fn a_team_reuses_the_words_of_another_once_no_pe_reads_them() {
     let outcome = run(3, "reuse", &["stopped", "100"]);
     outcome.status(0);
     prints(&outcome, "stopped: as it should be");
@@ -177,7 +177,7 @@ fn more_than_the_parity_covers_is_a_status() {
 
 /// PEs die one after another, and each is read from the last checkpoint of its survivors.
 #[test]
-fn those_that_live_protect_each_other_anew() {
+fn the_living_protect_each_other_in_new_groups() {
     for (job, lost) in [
         (kept(6, "raid5"), &["1", "4", "0", "5"][..]),
         (kept(5, "raid5").env("SHMEM_FT_SNAPSHOTS", "2"), &["0", "3", "1"]),
@@ -270,10 +270,10 @@ fn a_checkpoint_call_fails_once_and_on_all_alike() {
 }
 
 #[test]
-fn who_asked_is_called_of_each_loss_once_and_by_its_thread() {
+fn each_callback_runs_once_per_loss_in_its_thread() {
     let outcome = run(4, "fewer", &["handlers"]);
     outcome.status(0);
-    ["PE 0 was told of 1 2", "PE 3 was told of 1 2"].iter().for_each(|text| prints(&outcome, text));
+    ["PE 0 learned of 1 2", "PE 3 learned of 1 2"].iter().for_each(|text| prints(&outcome, text));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_lock_that_a_lost_pe_must_hand_on_ends_the_job_by_name() {
 }
 
 #[test]
-fn the_status_is_that_of_the_living() {
+fn the_status_is_that_of_the_living_pes() {
     for (args, status) in [(["exit", "0"], 0), (["exit", "5"], 5)] {
         let outcome = run(3, "fewer", &args);
         outcome.status(status);
@@ -321,7 +321,7 @@ fn the_state_of_a_lost_pe_is_shown() {
 }
 
 #[test]
-fn what_does_not_go_together_is_one_line() {
+fn conflicting_settings_are_one_line() {
     let refused = |job: Job, line: &str| {
         let outcome = job.program(&program("fewer"), &["exit", "0"]).run();
         outcome.status(2).check(outcome.err.contains(line), line);

@@ -11,7 +11,7 @@ const RISK: &str = "the job now does not survive the loss of node";
 /// PEs 1 and 2, both on node 1, are each rebuilt from the other member of its new group.
 const FROM_PAIRS: &str = "(PE 1 rebuilt from PE 3; PE 2 rebuilt from PE 0)";
 /// The start of the line on new groups.
-const ANEW: &str = "parity groups are others from checkpoint ";
+const ANEW: &str = "parity groups change from checkpoint ";
 
 fn job(pes: usize, losses: &[&str]) -> Job {
     let nodes = pes.to_string();
@@ -80,7 +80,7 @@ fn new_groups_are_known_though_all_processes_die() {
 
 /// A second loss strikes during a recovery that uses the new groups.
 #[test]
-fn a_loss_in_a_recovery_by_new_groups_is_one_more() {
+fn a_loss_in_a_recovery_by_new_groups_is_a_further_loss() {
     for step in RECOVERY {
         for pe in [0, 3] {
             let job = job(4, &["2@3", "1@5"]).kill(&[&format!("{pe}@5:{step}")]);

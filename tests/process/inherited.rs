@@ -62,7 +62,7 @@ fn a_program_on_another_host_has_what_its_agent_was_started_with() {
 }
 
 #[test]
-fn descriptors_that_are_closed_are_nobody_else_s() {
+fn closed_descriptors_are_not_reused_by_the_library() {
     for closed in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"] {
         let job = || Job::new(PES).mode("raid5").args(&["--nodes", "3", "--kill", "1@2"]);
         let quiet = job().after(&format!("exec {closed}"));

@@ -92,7 +92,7 @@ fn the_command_line_is_checked_before_anything_starts() {
 
 /// As in other launchers. Options after the program belong to the program.
 #[test]
-fn the_number_of_pes_may_be_said_with_np() {
+fn np_sets_the_number_of_pes() {
     for (words, pes, said) in [
         (&["-np", "3", "--nodes", "3", "echo", "-np", "2"][..], 3, "-np 2"),
         (&["--nodes", "2", "-np", "2", "echo", "x"], 2, "x"),
@@ -119,7 +119,7 @@ fn started_by_another(variables: &[(&str, &str)]) -> std::process::Output {
 
 /// Each task would be a job of one PE, with a sum of its own.
 #[test]
-fn a_task_of_another_launcher_is_refused_by_a_line() {
+fn a_task_of_another_launcher_is_refused_with_a_line() {
     for (tasks, rank, launcher) in [
         ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
         ("FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux"),
@@ -149,8 +149,8 @@ fn a_task_of_another_launcher_is_refused_by_a_line() {
 
 /// Two blocks of each PE that do not fit.
 #[test]
-fn a_full_heap_is_said_once_where_that_is_asked_for() {
-    let line = ": no room for 8388608 bytes in the symmetric heap, which has \
+fn a_full_heap_is_reported_once_on_request() {
+    let line = ": no space for 8388608 bytes in the symmetric heap, which has \
                 SHMEM_SYMMETRIC_SIZE=1M: it returns NULL";
     for (debugs, lines) in [(true, 2), (false, 0)] {
         let job = Job::new(2).env("SHMEM_SYMMETRIC_SIZE", "1M");
@@ -185,7 +185,7 @@ fn settings_are_checked_before_anything_starts() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_with_numbers() {
+fn mismatches_are_reported_with_numbers() {
     let size = "SHMEM_SYMMETRIC_SIZE";
     refused(Job::new(1000).env(size, "1G").args(&["true"]), &["-n 1000", "1024 MiB", "fewer PEs"]);
     refused(Job::new(1).mode("raid5").args(&["true"]), &["a group of 1 PE", "at least 2"]);
@@ -235,7 +235,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("set-root", &["PE 1", "shmem_broadcast64", "PE_root 5", "0..1"]),
     ("invalid-team", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
     ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
-    ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or none at all"]),
+    ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or not a context"]),
     ("ctx-options", &["PE 1", "shmem_ctx_create", "options 0x40", "SHMEM_CTX_SERIALIZED"]),
     ("ctx-pe", &["PE 1", "shmem_ctx_long_p", "pe 2", "the context's team"]),
     ("ctx-private", &["PE 1", "shmem_ctx_getmem", "SHMEM_CTX_PRIVATE", "the thread that made"]),
@@ -328,7 +328,7 @@ fn a_file_that_a_setting_names_is_read_with_a_bound() {
 
 /// As a shell does for `--hostfile <(command)`.
 #[test]
-fn hosts_may_come_through_a_pipe() {
+fn hosts_are_read_from_a_pipe() {
     let job = Job::of(&["--hostfile", "/dev/stdin", "-n", "0", "true"]).input("localhost:2\n");
     refused(job, &["-n 0"]);
     let job = Job::of(&["--hostfile", "/dev/stdin", "true"]).input("local host\n");
@@ -337,7 +337,7 @@ fn hosts_may_come_through_a_pipe() {
 
 /// Some programs close inherited descriptors before they start others.
 #[test]
-fn a_program_whose_connection_was_closed_says_so() {
+fn a_program_reports_its_closed_connection() {
     let script = format!("RAIDSHMEM_CONTROL_FD=77 exec {}", program("hello").display());
     let outcome = Job::new(2).args(&["sh", "-c", &script]).run();
     outcome.status(1).says(
@@ -351,7 +351,7 @@ fn a_program_whose_connection_was_closed_says_so() {
 
 /// A hidden option, and settings that are not valid text: nothing ends in a panic.
 #[test]
-fn what_nobody_would_write_is_refused_too() {
+fn unusual_values_are_refused_too() {
     refused(Job::of(&["--raidshmem-agent"]), &["an agent is started by oshrun itself"]);
     refused(Job::of(&["--raidshmem-agent", "77"]), &["an agent is started by oshrun itself"]);
     refused(Job::of(&["--raidshmem-agent", "x"]), &["an agent is started by oshrun itself"]);

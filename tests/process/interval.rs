@@ -66,7 +66,7 @@ fn every_mode_and_two_nodes() {
 
 /// PE 0 decides for all, even for PEs that do not map its memory; its node may be the lost one.
 #[test]
-fn lost_nodes_and_far_pes() {
+fn lost_nodes_and_remote_pes() {
     let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
     for fabric in fabrics {
         for (form, calls) in [("calls", 1 + 31), ("asks", 1 + 1)] {
@@ -130,7 +130,7 @@ fn a_substitute_of_pe_0_counts_earlier_losses() {
 }
 
 #[test]
-fn what_is_in_force_is_printed() {
+fn settings_in_force_are_printed() {
     let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "2.5").env("SHMEM_INFO", "1");
     let outcome = job.program(&program("interval"), &["calls", "1"]).run();
     outcome.status(0);

@@ -17,7 +17,7 @@ fn job(mode: &str) -> Job {
 }
 
 #[test]
-fn lost_nodes_cost_no_byte_on_any_of_them() {
+fn lost_nodes_lose_no_byte_on_any_of_them() {
     if !super::support::long() {
         return;
     }

@@ -119,7 +119,7 @@ fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
 /// Survivors and substitutes, early and late, get the same report: the lost PEs, and whether with
 /// their nodes.
 #[test]
-fn every_pe_is_told_the_same_of_a_loss() {
+fn every_pe_learns_the_same_about_a_loss() {
     for (words, adopt, told) in [
         ("--kill 1@3", "1", "1 by its self"),
         ("--kill 0@3:copy", "1", "0 by its self"),
@@ -149,14 +149,14 @@ fn every_pe_is_told_the_same_of_a_loss() {
 
 /// The status of a get says whether its data is valid, on one machine.
 #[test]
-fn a_get_with_a_status_tells_of_a_death() {
+fn a_get_with_a_status_reports_a_death() {
     for nodes in ["1", "2", "4"] {
         let job = Job::new(4).mode("raid5").args(&["--nodes", nodes]);
         let outcome = job.program(&program("get_status"), &[]).run();
         outcome.status(0);
         let count = |what: &str| outcome.out.lines().filter(|line| line.contains(what)).count();
-        outcome.check(count("is told that a get failed") == 1, "PE 0 should be told once");
-        outcome.check(count("is at the end") == 4, "all should come to the end");
+        outcome.check(count("learns that a get failed") == 1, "PE 0 should learn of it once");
+        outcome.check(count("is at the end") == 4, "all should finish");
     }
 }
 
@@ -233,7 +233,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
             "--kill-node 0@3:before --kill-node 1@3:before --kill-node 3@3:before",
             "lost PEs 0,1,3, parity 2",
         ),
-        // PE 1 starts anew on node 0, which then has two of the group.
+        // PE 1 restarts on node 0, which then has two of the group.
         // Node 0 is lost before any PE has encoded a checkpoint with new groups.
         ("raid5", "--kill-node 1@3 --kill-node 0@4:quiesce", "lost PEs 0,1, parity 1"),
     ] {
@@ -244,7 +244,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
 }
 
 #[test]
-fn nobody_left_is_said_by_the_launcher() {
+fn the_launcher_reports_the_loss_of_every_pe() {
     for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@2:settle"] {
         run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
     }
@@ -394,7 +394,7 @@ fn a_program_that_crashes_at_one_place_ends_the_job() {
 /// After the last checkpoint a program leaves its loop, and cannot return to it from
 /// `shmem_finalize`: a loss there is an error, even though the result may have been written.
 #[test]
-fn a_loss_between_the_last_checkpoint_and_the_end_is_borne_or_named() {
+fn a_loss_between_the_last_checkpoint_and_the_end_is_survived_or_named() {
     let outcome = run("raid5", "--kill 2@11");
     if outcome.status == 0 {
         outcome.right_sum(SMALL).says("the others are in shmem_finalize");

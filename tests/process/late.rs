@@ -20,12 +20,12 @@ fn counted(outcome: &Outcome) {
 }
 
 #[test]
-fn a_loss_after_the_last_checkpoint_costs_nothing() {
+fn a_loss_after_the_last_checkpoint_is_harmless() {
     for mode in ["double", "raid4", "raid5", "rs"] {
         for pe in 0..4 {
             let outcome = count(mode, &format!("--kill {pe}@21"));
             counted(&outcome);
-            outcome.says(&format!("PE {pe} goes on alone from checkpoint 21"));
+            outcome.says(&format!("PE {pe} continues alone from checkpoint 21"));
         }
     }
     for pe in 0..4 {
@@ -37,7 +37,7 @@ fn a_loss_after_the_last_checkpoint_costs_nothing() {
 
 /// Some may have passed its last barrier, and some not.
 #[test]
-fn a_loss_in_the_last_checkpoint_costs_nothing() {
+fn a_loss_in_the_last_checkpoint_is_harmless() {
     for point in ["before", "encode", "encoded", "copy", "copied"] {
         counted(&count("raid5", &format!("--kill 2@21:{point}")));
         counted(&count("raid5", &format!("--nodes 4 --kill-node 0@21:{point}")));
@@ -46,7 +46,7 @@ fn a_loss_in_the_last_checkpoint_costs_nothing() {
 
 /// Loss of a PE that serves the recovery from within `shmem_finalize`, and of one that rolls back.
 #[test]
-fn a_second_loss_in_that_recovery_is_borne_too() {
+fn a_second_loss_in_that_recovery_is_survived_too() {
     for point in ["settle", "decided", "verify"] {
         counted(&count("rs", &format!("--kill 2@21 --kill 1@21:{point}")));
         counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill-node 1@21:{point}")));
@@ -58,7 +58,7 @@ fn a_second_loss_in_that_recovery_is_borne_too() {
 
 /// It stops when the others are already in `shmem_finalize`, and is lost much later.
 #[test]
-fn a_pe_that_stands_still_at_the_end_is_replaced() {
+fn a_pe_that_is_stopped_at_the_end_is_replaced() {
     let program = program("count");
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_INJECT", "stop:2@21");
     let outcome = job.env("SHMEM_FT_PE_TIMEOUT", "0.5").program(&program, &[]).run();
@@ -68,7 +68,7 @@ fn a_pe_that_stands_still_at_the_end_is_replaced() {
 
 /// A node stops at the end: until its lease is over no PE knows whether it is lost.
 #[test]
-fn a_node_that_stands_still_at_the_end_is_replaced() {
+fn a_node_that_is_stopped_at_the_end_is_replaced() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
     let job = job.env("SHMEM_FT_INJECT", "stop:2@21").env("SHMEM_FT_NODE_TIMEOUT", "1");
     let mut run = job.program(&program("count"), &[]).start();
@@ -77,7 +77,7 @@ fn a_node_that_stands_still_at_the_end_is_replaced() {
     });
     let agent = run.agents()[2].pid;
     processes::signal(agent, Signal::STOP);
-    run.wait_for("goes on alone from checkpoint 21");
+    run.wait_for("continues alone from checkpoint 21");
     let outcome = run.finish();
     counted(&outcome);
     outcome.says("node 2 was lost with PE 2");
@@ -88,7 +88,7 @@ fn late(how: &str) -> Outcome {
 }
 
 #[test]
-fn a_substitute_that_needs_nobody_comes_to_its_end() {
+fn an_independent_substitute_finishes() {
     let outcome = late("silent");
     outcome.status(0);
     for line in ["0 ends with 100, 100", "2 ends with 102, 204", "3 ends with 103, 103"] {
@@ -110,7 +110,7 @@ fn a_substitute_that_needs_others_ends_the_job_by_name() {
 fn a_call_that_was_cut_short_ends_the_job_by_name() {
     for how in ["cut", "fetch"] {
         let outcome = late(how);
-        outcome.status(3).says("entered shmem_finalize without having gone back to the checkpoint");
+        outcome.status(3).says("entered shmem_finalize without rolling back to the checkpoint");
         outcome.says("though PE 2 was lost");
     }
 }

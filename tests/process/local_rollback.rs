@@ -8,9 +8,9 @@ use super::support::{Job, Outcome, program, sample};
 
 pub const PES: usize = 3;
 /// The message for a PE that rolled back locally.
-pub const ALONE: &str = "rolled back locally to checkpoint";
+pub const LOCAL: &str = "rolled back locally to checkpoint";
 /// The message when all PEs roll back.
-pub const ALL: &str = "all PEs go back: ";
+pub const ALL: &str = "all PEs roll back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
 
 /// Returns the rest of the program's line that begins with a word.
@@ -24,14 +24,14 @@ fn with_logs() -> Job {
     Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"])
 }
 
-/// A program of `tests/c/alone.h`.
+/// A program of `tests/c/local_rollback.h`.
 pub struct Subject {
     name: &'static str,
     /// The sum of a run without deaths and logs, and the number of calls of a PE.
     without_a_loss: OnceLock<(String, u32)>,
 }
 
-static PLAIN: Subject = Subject::new("alone");
+static PLAIN: Subject = Subject::new("local_rollback");
 
 impl Subject {
     /// Returns the program of that name.
@@ -80,9 +80,9 @@ impl Subject {
     pub fn is_right_without_a_loss(&self) {
         let outcome = self.run(&["1", "0"]);
         self.right(&outcome);
-        outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
+        outcome.check(outcome.count(LOCAL) + outcome.count(ALL) == 0, "nothing was lost");
         let logs = outcome.count("records of its log between two checkpoints");
-        outcome.check(logs == PES, "each PE should say how long its log was");
+        outcome.check(logs == PES, "each PE should report the length of its log");
     }
 
     /// Kills a PE before every `each`-th of its calls, at most `most` of them: it has completed all
@@ -110,8 +110,8 @@ impl Subject {
 
 #[track_caller]
 pub fn rolled_back_locally(outcome: &Outcome, losses: usize) {
-    outcome.check(outcome.count(ALONE) == losses, "it should have rolled back locally");
-    outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
+    outcome.check(outcome.count(LOCAL) == losses, "it should have rolled back locally");
+    outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "no other PE should have");
 }
 
 /// All roll back only in the midst of an operation that may not repeat, or of a checkpoint.
@@ -125,10 +125,10 @@ pub fn for_a_reason(outcome: &Outcome) {
 
 #[track_caller]
 pub fn all_went(outcome: &Outcome, why: &str) {
-    outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+    outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
     outcome.says(why);
-    outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
+    outcome.check(outcome.count(RESUMED) == 1, "all should have rolled back");
+    outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn pe_0_dies_before_its_calls() {
 }
 
 #[test]
-fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
+fn the_jacobi_iteration_continues_while_a_pe_rolls_back() {
     for at in ["1@3", "2@5:before", "0@4"] {
         let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&[at]);
         let outcome = jacobi::job(job.args(&["--verbose"]), SMALL).run();
@@ -156,13 +156,13 @@ fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
 }
 
 #[test]
-fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
+fn a_substitute_that_dies_in_its_replay_is_replaced_locally() {
     PLAIN.dies_again(7);
 }
 
 /// Checkpoint calls that save nothing are in the log, too.
 #[test]
-fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
+fn a_pe_rolls_back_past_calls_that_were_too_early_to_save() {
     let per_round = PLAIN.calls() / 9;
     for call in [per_round * 4 + 3, per_round * 7 + 11] {
         let job = PLAIN.job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
@@ -173,14 +173,14 @@ fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
 }
 
 #[test]
-fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
+fn other_pes_may_need_a_pe_before_the_barrier_that_it_died_in() {
     let outcome = PLAIN.run(&["1", "0", "needed"]);
     PLAIN.right(&outcome);
     rolled_back_locally(&outcome, 1);
 }
 
 #[test]
-fn after_a_call_that_is_not_logged_all_go_back() {
+fn after_a_call_that_is_not_logged_all_roll_back() {
     // Round 5 is in the second interval; its last call is the unlogged one.
     let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 1).to_string();
@@ -195,7 +195,7 @@ fn after_a_call_that_is_not_logged_all_go_back() {
 }
 
 #[test]
-fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
+fn when_the_log_is_full_all_roll_back_and_its_bytes_are_reported() {
     let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 3).to_string();
     let outcome = PLAIN.job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
@@ -211,16 +211,16 @@ fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
 }
 
 #[test]
-fn a_replay_that_differs_takes_all_back() {
+fn a_replay_that_differs_rolls_all_back() {
     let per_round = PLAIN.calls() / 9;
     let call = (per_round * 5 + 8).to_string();
     let outcome = PLAIN.run(&["1", &call, "varied"]);
-    outcome.check(outcome.count(ALL) == 1, "all should go back");
+    outcome.check(outcome.count(ALL) == 1, "all should roll back");
     outcome.says("its replay makes another call than before");
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_one_line() {
+fn impossible_settings_are_refused_with_one_line() {
     let refused = |env: &[(&str, &str)], line: &str| {
         let job = Job::new(2).env("SHMEM_FT_ROLLBACK", "local");
         let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));

@@ -1,9 +1,9 @@
 //! Every reason to roll all PEs back, in every phase of an earlier local rollback: all roll back
 //! with one line, or no other PE does, and none hangs.
 
-use super::local_rollback::{ALL, ALONE, Subject};
+use super::local_rollback::{ALL, LOCAL, Subject};
 
-static APART: Subject = Subject::new("alone_apart");
+static APART: Subject = Subject::new("local_rollback_apart");
 
 /// Phases in which the lost PE has not yet met the others in a checkpoint.
 const APART_PHASES: [&str; 3] = ["away", "replay", "after"];
@@ -20,12 +20,12 @@ fn run(what: &str) -> super::support::Outcome {
 
 fn takes_all_back(what: &str) {
     let outcome = run(what);
-    outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
+    outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
+    outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 
 #[test]
-fn each_reason_takes_all_back_in_each_phase() {
+fn each_reason_rolls_all_back_in_each_phase() {
     for phase in APART_PHASES {
         REASONS.iter().for_each(|reason| takes_all_back(&format!("{phase}-{reason}")));
     }
@@ -33,15 +33,15 @@ fn each_reason_takes_all_back_in_each_phase() {
 
 /// A PE that rolled back locally may itself be the cause, once it has caught up.
 #[test]
-fn a_substitute_that_has_caught_up_takes_all_back() {
+fn a_substitute_that_has_caught_up_rolls_all_back() {
     ["after-overflow-1", "after-unlogged-1"].iter().for_each(|what| takes_all_back(what));
 }
 
 #[test]
-fn after_the_next_checkpoint_nobody_goes_back_for_it() {
+fn after_the_next_checkpoint_no_pe_rolls_back_for_it() {
     for reason in REASONS.iter().chain(&["overflow-1"]) {
         let outcome = run(&format!("next-{reason}"));
-        outcome.check(outcome.count(ALL) == 0, "nobody was lost since the checkpoint");
-        outcome.check(outcome.count(ALONE) == 1, "PE 1 should have rolled back locally");
+        outcome.check(outcome.count(ALL) == 0, "no PE was lost since the checkpoint");
+        outcome.check(outcome.count(LOCAL) == 1, "PE 1 should have rolled back locally");
     }
 }

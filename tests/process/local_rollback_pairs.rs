@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::local_rollback::{ALL, ALONE, PES, for_a_reason, rolled_back_locally, said};
+use super::local_rollback::{ALL, LOCAL, PES, for_a_reason, rolled_back_locally, said};
 use super::support::{Job, Outcome, program, sample};
 
 /// Calls of an interval.
@@ -21,7 +21,7 @@ fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
     let words = [a, b].into_iter().chain(cases).map(|number| number.to_string());
     let words: Vec<String> = [how.to_owned()].into_iter().chain(words).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    job.mode("raid5").program(&program("alone_pairs"), &words).leaves("notes")
+    job.mode("raid5").program(&program("local_rollback_pairs"), &words).leaves("notes")
 }
 
 /// Returns the sum of a run without deaths and logs.
@@ -78,11 +78,11 @@ fn pe_0_and_another_die_on_nodes_of_their_own() {
 fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
     let outcome = run(how, pair, cases, 1);
     for_a_reason(&outcome);
-    outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should be local");
+    outcome.check(outcome.count(LOCAL) > outcome.count(ALL), "most should be local");
 }
 
 #[test]
-fn two_pes_die_at_the_same_time() {
+fn two_pes_die_at_once() {
     for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
         at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
     }
@@ -128,28 +128,28 @@ fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
     for (i, j) in sample(all.collect(), 9) {
         let outcome = run("then", [1, 2], case(i, j), PES);
         for_a_reason(&outcome);
-        alone += outcome.count(ALONE);
+        alone += outcome.count(LOCAL);
     }
     assert!(alone > 0, "{alone} rolled back locally");
 }
 
 /// The first loss' substitute also holds the parity that it must keep, so all can roll back.
 #[test]
-fn a_second_node_takes_all_back() {
+fn a_second_node_rolls_all_back() {
     let mut away = 0;
     for (i, j) in [(4, 1), (9, 3), (12, 5)] {
         let outcome = run("nodes", [1, 2], case(i, j), PES);
         // A node may be slow to die: by then the first has already rolled back.
-        away += outcome.count("its node is lost while another PE goes back");
-        outcome.check(outcome.count(ALL) == 1, "all should go back");
+        away += outcome.count("its node is lost while another PE rolls back");
+        outcome.check(outcome.count(ALL) == 1, "all should roll back");
     }
-    assert!(away > 0, "nobody was away");
+    assert!(away > 0, "no PE was away");
 }
 
 /// More than half of the PEs are on one node, which does not store its own replica.
 #[test]
-fn without_another_node_for_the_replica_all_go_back() {
+fn without_another_node_for_the_replica_all_roll_back() {
     let outcome = run("node", [2, 0], case(5, 1), 2);
     outcome.says("its node is lost, and its logs with it");
-    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(LOCAL) == 0, "all should roll back");
 }

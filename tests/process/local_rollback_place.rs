@@ -18,7 +18,7 @@ fn with_logs(pes: usize, kill: &str) -> Job {
 
 /// Right after a checkpoint, and before the next one: with an empty log, and with calls in it.
 #[test]
-fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
+fn the_program_of_the_readme_rolls_back_locally_however_compiled() {
     let clang = clang();
     if clang.is_none() {
         partly("clang", "there is no clang");
@@ -40,7 +40,7 @@ fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
     }
 }
 
-/// A program of `tests/c/alone_place.c`, built with and without optimisation.
+/// A program of `tests/c/local_rollback_place.c`, built with and without optimisation.
 struct Places {
     programs: [PathBuf; 2],
     form: &'static str,
@@ -50,7 +50,7 @@ struct Places {
 
 impl Places {
     fn new(form: &'static str, options: &[&str]) -> Places {
-        let of = |level| program_with("alone_place", &[&[level], options].concat());
+        let of = |level| program_with("local_rollback_place", &[&[level], options].concat());
         let programs = ["-O0", "-O2"].map(of);
         let undisturbed = Job::new(3).mode("raid5").program(&programs[0], &[form]).run();
         undisturbed.status(0);
@@ -69,7 +69,7 @@ impl Places {
     }
 
     /// Checks that a checkpoint made at the first place is rolled back to locally.
-    fn goes_alone_by_the_first(&self) {
+    fn rolls_back_locally_from_the_first(&self) {
         ["1@5", "1@6:before"]
             .iter()
             .for_each(|kill| self.lose(kill, |of| rolled_back_locally(of, 1)));
@@ -83,10 +83,10 @@ const OTHER: &str = "it calls the first checkpoint from another place";
 #[test]
 fn a_wrapper_that_is_called_from_two_places_is_two_places() {
     let places = Places::new("apart", &[]);
-    places.goes_alone_by_the_first();
+    places.rolls_back_locally_from_the_first();
     places.lose("1@4", |outcome| all_went(outcome, UNPROVEN));
     places.lose("1@5:before", |outcome| {
-        outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+        outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
         outcome.says("its replay makes another call than before");
     });
 }
@@ -102,7 +102,7 @@ fn two_instructions_of_one_call_are_one_place_if_the_log_shows_it() {
 #[test]
 fn two_calls_in_main_are_two_places() {
     let places = Places::new("apart", &["-DIN_MAIN"]);
-    places.goes_alone_by_the_first();
+    places.rolls_back_locally_from_the_first();
     for kill in ["1@4", "1@5:before"] {
         places.lose(kill, |outcome| all_went(outcome, OTHER));
     }
@@ -113,7 +113,7 @@ fn two_calls_in_main_are_two_places() {
 fn a_call_without_the_macro_has_the_place_of_its_addresses() {
     for call in ["-DCALL()=(shmem_checkpoint_all)()", "-DCALL()=found()"] {
         let places = Places::new("apart", &[call]);
-        places.goes_alone_by_the_first();
+        places.rolls_back_locally_from_the_first();
         for kill in ["1@4", "1@5:before"] {
             places.lose(kill, |outcome| all_went(outcome, OTHER));
         }
@@ -124,6 +124,6 @@ fn a_call_without_the_macro_has_the_place_of_its_addresses() {
 #[test]
 fn a_call_through_a_tool_has_the_place_of_the_program() {
     let places = Places::new("apart", &["-DTOOL", "-DIN_MAIN"]);
-    places.goes_alone_by_the_first();
+    places.rolls_back_locally_from_the_first();
     places.lose("1@4", |outcome| all_went(outcome, OTHER));
 }

@@ -1,11 +1,11 @@
 //! Local rollback of PEs that change words atomically, signal, test, wait for several words, hold
 //! locks and use contexts, in a program that draws its own random numbers.
 
-use super::local_rollback::{ALL, ALONE, Subject, for_a_reason, rolled_back_locally};
+use super::local_rollback::{ALL, LOCAL, Subject, for_a_reason, rolled_back_locally};
 use super::support::sample;
 
-static WORDS: Subject = Subject::new("alone_words");
-static EVENTS: Subject = Subject::new("alone_event");
+static WORDS: Subject = Subject::new("local_rollback_words");
+static EVENTS: Subject = Subject::new("local_rollback_event");
 
 #[test]
 fn without_a_loss_logs_change_nothing() {
@@ -26,14 +26,14 @@ fn another_pe_dies_before_its_calls() {
 }
 
 #[test]
-fn a_substitute_that_dies_in_its_replay_goes_back_alone() {
+fn a_substitute_that_dies_in_its_replay_rolls_back_locally() {
     WORDS.dies_again(11);
 }
 
 /// A PE delayed in the midst of an operation finds the dead PE's data, not the data that the
 /// substitute starts with.
 #[test]
-fn a_substitute_begins_when_nobody_changes_its_memory() {
+fn a_substitute_begins_when_no_pe_changes_its_memory() {
     for _ in 0..8 {
         let job = WORDS.job(&["1", "0", "held"]).env("SHMEM_FT_LOG_LIMIT", "64M");
         let outcome = job.env("SHMEM_SYMMETRIC_SIZE", "128M").run();
@@ -58,7 +58,7 @@ fn without_membarrier_fences_are_full() {
     let outcome = WORDS.without_barrier("+mark", &["1", &half, "again"]).leaves("mark").run();
     WORDS.right(&outcome);
     outcome.says("it may not call membarrier, as others may");
-    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(LOCAL) == 0, "all should roll back");
 }
 
 /// At any moment: all roll back if it is in the midst of an operation or a checkpoint. No ticket is
@@ -74,14 +74,14 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
         outcome.status(if over { 137 } else { 3 * i32::from(late) });
         for_a_reason(&outcome);
         outcome.check(!outcome.err.contains("its log does not begin"), "no node was lost");
-        alone += outcome.count(ALONE);
+        alone += outcome.count(LOCAL);
         all += outcome.count(ALL);
     }
     assert!(alone > 0, "{alone} rolled back locally, and {all} with all");
 }
 
 #[test]
-fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
+fn random_draws_are_kept_for_the_lost_pe() {
     for call in sample((1..=EVENTS.calls()).collect(), 4) {
         let outcome = EVENTS.run(&["1", &call.to_string()]);
         outcome.status(0);
@@ -90,5 +90,5 @@ fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
     // Rounds without the call have one call less; this is in the midst of an interval.
     let outcome = EVENTS.run(&["1", "18", "unkept"]);
     outcome.status(0).says("its replay makes another call than before");
-    outcome.check(outcome.count(ALL) == 1, "all should go back");
+    outcome.check(outcome.count(ALL) == 1, "all should roll back");
 }

@@ -3,7 +3,7 @@
 
 use super::local_rollback::{Subject, all_went, rolled_back_locally};
 
-static ZERO: Subject = Subject::new("alone_zero");
+static ZERO: Subject = Subject::new("local_rollback_zero");
 
 /// Returns the number of the last call of an interval: all calls before it come from the log.
 fn late() -> String {
@@ -20,7 +20,7 @@ fn a_replay_passes_each_collective_of_zero_elements() {
 
 /// Active-set collectives are not logged, whatever their size.
 #[test]
-fn after_one_of_an_active_set_all_go_back() {
+fn after_one_of_an_active_set_all_roll_back() {
     let outcome = ZERO.run(&["1", &late(), "sets"]);
     ZERO.right(&outcome);
     all_went(&outcome, "which is not logged");

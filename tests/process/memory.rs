@@ -56,7 +56,7 @@ fn allocations_between_checkpoints_are_undone() {
 }
 
 #[test]
-fn statics_go_back_and_what_is_libc_s_does_not() {
+fn statics_roll_back_and_what_is_libc_s_does_not() {
     if !super::support::long() {
         return;
     }
@@ -77,7 +77,7 @@ fn statics_go_back_and_what_is_libc_s_does_not() {
 
 /// Without the options of `oshcc` the loader keeps writing between the statics.
 #[test]
-fn statics_of_a_program_that_is_bound_lazily_go_back() {
+fn statics_of_a_program_that_is_bound_lazily_roll_back() {
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,norelro"]] {
         let program = super::support::lazily_bound("statics", flags);
         for words in ["--kill 1@4:before", "--nodes 4 --kill-node 1@4:before"] {
@@ -95,7 +95,7 @@ fn statics_of_a_program_that_is_bound_lazily_go_back() {
 /// Linkers start another writable segment for variables of such an alignment, and some place it
 /// after the memory that the loader makes read-only.
 #[test]
-fn statics_of_whatever_alignment_and_linker_go_back() {
+fn statics_of_whatever_alignment_and_linker_roll_back() {
     for linker in ["bfd", "gold", "lld", "mold"] {
         if !has_tool(&format!("ld.{linker}")) {
             continue;
@@ -155,7 +155,7 @@ fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
 }
 
 #[test]
-fn registered_memory_goes_back_and_excluded_memory_does_not() {
+fn registered_memory_rolls_back_and_excluded_memory_does_not() {
     for mode in ["raid5", "rs"] {
         for words in LOSSES {
             line(&run("private", &[], mode, words), "private ok");
@@ -167,7 +167,7 @@ fn registered_memory_goes_back_and_excluded_memory_does_not() {
 const LOSS: [&str; 2] = ["--kill 1@3:before", "--nodes 4 --kill-node 1@3:before"];
 
 #[test]
-fn what_is_said_of_memory_ends_with_it() {
+fn attributes_of_memory_end_with_it() {
     for what in ["free", "include", "move"] {
         for mode in ["raid5", "double"] {
             for words in LOSS {
@@ -190,15 +190,15 @@ fn private_memory_is_found_by_its_name_in_whatever_order() {
 #[test]
 fn private_memory_that_does_not_fit_is_one_named_error() {
     for (what, says) in [
-        ("named-missing", "it has not registered `other`, of which that has 4096 bytes"),
+        ("named-missing", "it has not registered `other`, which has there 4096 bytes"),
         ("named-length", "it has registered `other` with 8 bytes, expected 4096"),
-        ("places-missing", ", call 1, 4096 bytes, of which that has 4096 bytes"),
-        ("places-length", ", call 1, 4096 bytes, of which that has 4096 bytes"),
+        ("places-missing", ", call 1, 4096 bytes, which has there 4096 bytes"),
+        ("places-length", ", call 1, 4096 bytes, which has there 4096 bytes"),
     ] {
         for words in LOSS {
             let outcome = run("regions", &[what], "raid5", words);
             outcome.status(3);
-            let line = "oshrun: unrecoverable: PE 1 cannot go back to checkpoint 2: it has ";
+            let line = "oshrun: unrecoverable: PE 1 cannot roll back to checkpoint 2: it has ";
             let lines: Vec<&str> =
                 outcome.err.lines().filter(|l| l.contains("registered")).collect();
             let one = lines.len() == 1 && lines[0].starts_with(line) && lines[0].ends_with(says);
@@ -215,15 +215,17 @@ fn private_memory_of_different_amounts_is_called_that() {
         "PE 0: checkpoint refused: PEs 0 and 2 have not registered the same amount of private \
          memory (",
     );
-    outcome.says(" KiB in whole pages, with what describes the heap)");
+    outcome.says(" KiB in whole pages, including the heap's metadata)");
 }
 
 /// The second loss rolls back to a checkpoint for which the substitute must have registered it.
 #[test]
-fn what_is_registered_late_goes_back_to_its_registration() {
+fn late_registrations_are_restored_as_registered() {
     for words in ["--kill 1@2:before", "--kill 1@2:quiesce", "--nodes 4 --kill-node 1@2:before"] {
         line(&run("regions", &["late"], "raid5", words), "regions ok");
     }
     let outcome = run("regions", &["late"], "raid5", "--kill 1@3:before");
-    outcome.status(3).says("PE 1 cannot go back to checkpoint 2: it has not registered regions+0x");
+    outcome
+        .status(3)
+        .says("PE 1 cannot roll back to checkpoint 2: it has not registered regions+0x");
 }

@@ -148,7 +148,7 @@ fn one(row: &Row, step: &str, then: Then, pe: usize) {
         Process => format!("oshrun: PE {pe} was killed by SIGKILL"),
         Node => format!("oshrun: node {pe} was lost with PE {pe}"),
     };
-    outcome.check(outcome.count(&loss) >= 1, "the loss was expected to be said");
+    outcome.check(outcome.count(&loss) >= 1, "the loss should be reported");
     match then {
         Ends => {
             outcome.status(137);
@@ -170,7 +170,7 @@ fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
     outcome.check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
     let from = |number: u64| outcome.count(&format!("resume from checkpoint {number} ")) == 1;
     outcome.check(outcome.count("resume from checkpoint") == 1, "one recovery was expected");
-    outcome.check(!matches!(then, Back) || from(2), "it should have gone back to 2");
+    outcome.check(!matches!(then, Back) || from(2), "it should have rolled back to 2");
     outcome.check(!matches!(then, Forward) || from(3), "it should have gone forward to 3");
     outcome.check(from(2) || from(3), "it should have gone to 2 or 3");
 }

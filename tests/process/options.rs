@@ -55,7 +55,7 @@ fn a_file_names_the_hosts() {
 
 /// Options without a meaning here are ignored, with a notice that contains their value.
 #[test]
-fn options_of_other_launchers_that_change_nothing_are_left_out() {
+fn options_of_other_launchers_that_change_nothing_are_ignored() {
     let words = ["--oversubscribe", "--allow-run-as-root", "--mpi=pmix", "-n2"];
     let outcome = sh(&words, "echo x").run();
     outcome.status(0).check(lines(&outcome) == ["x"; 2], "two lines were expected");
@@ -91,9 +91,9 @@ fn programs_run_in_the_folder_that_is_named() {
 }
 
 #[test]
-fn a_job_whose_time_is_over_is_ended() {
+fn a_job_whose_time_limit_expires_is_ended() {
     let outcome = sh(&["-n2", "--timeout", "0.3"], "echo begun; exec sleep 1000").run();
-    outcome.status(124).says("oshrun: --timeout 0.3: time is over; every PE is killed");
+    outcome.status(124).says("oshrun: --timeout 0.3: time limit reached; every PE is killed");
     sh(&["-n2", "--timeout", "1000"], "true").run().status(0);
 }
 
@@ -130,7 +130,7 @@ fn each_pe_has_a_file_over_its_incarnations() {
 }
 
 #[test]
-fn pe_0_reads_the_standard_input_and_nobody_else() {
+fn only_pe_0_reads_the_standard_input() {
     let text = "one\ntwo\n";
     let outcome = sh(&["-n3", "--nodes", "3"], "cat").input(text).run();
     outcome.status(0).check(outcome.out == text, "the input once was expected");
@@ -140,7 +140,7 @@ fn pe_0_reads_the_standard_input_and_nobody_else() {
 
 /// Unread input is left for the next process.
 #[test]
-fn a_substitute_of_pe_0_reads_on() {
+fn a_substitute_of_pe_0_continues_reading() {
     let script = format!("read line; echo got $line; exec {}", program("count").display());
     for rule in [["--kill", "0@3"], ["--kill-node", "0@3"]] {
         let job = Job::new(3).mode("raid5").args(&["--nodes", "3"]).args(&rule);
@@ -209,7 +209,8 @@ fn no_signal_ends_a_job_without_a_line() {
     }
     let run = listening(&[]);
     let launcher = run.launcher().to_string();
-    let sent = Command::new("kill").args(["-40", &launcher]).status();
+    // The shell's own: a small machine has no program of that name.
+    let sent = Command::new("sh").args(["-c", &format!("kill -40 {launcher}")]).status();
     assert!(sent.unwrap().success());
     run.finish().status(168).says("oshrun: stopped by signal 40; every PE is killed");
 }
@@ -222,7 +223,7 @@ fn settings_may_be_options() {
 }
 
 #[test]
-fn what_is_nearly_a_setting_is_said() {
+fn a_misspelled_setting_is_reported() {
     let job = sh(&["-n1"], "true").env("SHMEM_SYMETRIC_SIZE", "1M").env("SMA_DEBGU", "1");
     let outcome = job.env("SHMEM_HOME", "/x").run();
     outcome.status(0);

@@ -65,7 +65,7 @@ fn others_have_them() -> bool {
 }
 
 #[test]
-fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
+fn heaps_and_checkpoints_have_huge_pages_whichever_node_is_lost() {
     if !super::support::long() {
         return;
     }
@@ -80,7 +80,7 @@ fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
 }
 
 #[test]
-fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory_all_the_same() {
+fn without_mounts_a_namespace_serves_and_without_that_small_pages() {
     if !super::support::long() {
         return;
     }
@@ -108,7 +108,7 @@ fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory
 }
 
 #[test]
-fn small_heaps_and_who_asks_for_it_have_small_pages() {
+fn small_heaps_and_users_who_ask_for_it_have_small_pages() {
     if !super::support::long() {
         return;
     }

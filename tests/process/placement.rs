@@ -66,14 +66,14 @@ fn after_a_rack_a_node_is_lost() {
 
 /// Without the file such a loss is one too many.
 #[test]
-fn racks_that_nobody_named_are_not_survived() {
+fn unnamed_racks_are_not_survived() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).kill_node(&["0@3", "1@3:verify"]);
     let outcome = jacobi::job(job, SMALL).run();
     outcome.check(outcome.same_verdict().contains("lost PEs 0,1, parity 1"), "both PEs");
 }
 
 #[test]
-fn a_topology_that_cannot_meet_the_parity_is_refused_or_said() {
+fn a_topology_too_small_for_the_parity_is_refused_or_reported() {
     let racks = Text::new("strict", RACKS);
     let job = |strict: &str| {
         let job = Job::new(4).mode("raid5").env("SHMEM_FT_DOMAINS", racks.path());

@@ -92,7 +92,7 @@ fn two_places_on_several_nodes() {
 /// Forms that always worked: all PEs call at the place where one tried again, two checkpoints per
 /// step, and a line that only one PE reaches.
 #[test]
-fn other_forms_with_several_places_go_on() {
+fn other_forms_with_several_places_continue() {
     for form in ["wrapped", "halves", "unlike"] {
         for victim in 0..3 {
             for step in ["before", "encode", "copy", "after"] {
@@ -123,7 +123,7 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
     let place = |line: usize| format!("places.c:{line} called at places.c:{main}");
     let words = format!(
         "checkpoints do not fit: after the restart PE 1 wrote to symmetric memory and called the \
-         checkpoint at {}, but PE 0 has gone on to the checkpoint at {}",
+         checkpoint at {}, but PE 0 has continued to the checkpoint at {}",
         place(at("while (shmem_checkpoint_all()")),
         place(at("if (shmem_checkpoint_all()"))
     );

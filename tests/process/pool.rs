@@ -45,7 +45,7 @@ fn a_second_loss_at_every_step_of_a_recovery() {
 
 /// One more thread fetches the data of remote PEs, and batches of it are divided among the threads.
 #[test]
-fn tiles_of_far_pes() {
+fn tiles_of_remote_pes() {
     if !has_ucx() {
         return;
     }

@@ -45,9 +45,9 @@ fn a_call_that_is_not_made_again_as_it_was_is_left_out_or_named() {
     };
     right(3, &run("less"));
     for (form, call, why) in [
-        ("more", "long_g", "its result is not known: the lost PE did not make this call"),
+        ("more", "long_g", "its result is unknown: the lost PE did not make this call"),
         ("partly", "long_sum_reduce", "the lost PE made it more often"),
-        ("large", "getmem", "its result is not known any more: results of up to 4194304 bytes"),
+        ("large", "getmem", "its result is no longer known: at most 4194304 bytes"),
     ] {
         let outcome = run(form);
         let before = "in a substitute before its first checkpoint call";

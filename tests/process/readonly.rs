@@ -143,7 +143,7 @@ fn no_copy_is_kept_of_what_is_read_only() {
 }
 
 #[test]
-fn what_may_not_be_done_has_a_line() {
+fn every_misuse_has_a_line() {
     let end = |how: &str, status: i32, line: &str| {
         run("--mode raid5", &[how]).status(status).says(line);
     };
@@ -157,7 +157,7 @@ fn what_may_not_be_done_has_a_line() {
 
 /// If nothing is gained, the call reports it, and the range is saved like all memory.
 #[test]
-fn where_it_cannot_be_kept_apart_it_is_saved_as_all_memory() {
+fn unsupported_read_only_ranges_are_saved_normally() {
     for (words, why) in [
         ("--mode double --kill 1@5", "SHMEM_FT_BACKUP_MODE=double: expected raid5 or rs"),
         ("--mode none", "SHMEM_FT_BACKUP_MODE=none: expected raid5 or rs"),

@@ -45,7 +45,7 @@ fn is_right(outcome: &Outcome) {
 }
 
 #[test]
-fn another_build_goes_on_with_what_it_knows_by_name() {
+fn another_build_continues_with_what_it_knows_by_name() {
     for layout in sample(vec!["shared", "local"], 1) {
         let store = written(0, layout);
         is_right(&resume(&store, &build(&store, 1), layout, &[]));
@@ -54,7 +54,7 @@ fn another_build_goes_on_with_what_it_knows_by_name() {
 }
 
 #[test]
-fn what_another_build_does_not_have_is_refused() {
+fn variables_missing_in_another_build_are_refused() {
     let store = written(0, "shared");
     let by = |form| resume(&store, &build(&store, form), "shared", &["--resume-rebuilt"]);
     let why = " was written by another build of the program: ";
@@ -73,7 +73,7 @@ fn what_another_build_does_not_have_is_refused() {
 }
 
 #[test]
-fn what_may_be_an_address_is_refused_unless_that_is_asked_for() {
+fn possible_addresses_are_refused_unless_allowed() {
     if !super::support::long() {
         return;
     }

@@ -21,7 +21,7 @@ fn goes_on(outcome: &Outcome) {
     outcome.check(lost == 2, "two losses were expected");
     let resumed = outcome.count("all PEs resume from checkpoint 3 ");
     // At `resume` the first recovery may be over before the second loss is seen.
-    outcome.check(resumed == 1 || resumed == 2, "all should have gone back to 3");
+    outcome.check(resumed == 1 || resumed == 2, "all should have rolled back to 3");
 }
 
 #[track_caller]

@@ -52,7 +52,7 @@ fn find(events: &[Event], what: &str, is: impl Fn(&What) -> bool) -> usize {
 
 /// Opening a FIFO for writing waits for its reader: a line informs the user.
 #[test]
-fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
+fn a_fifo_without_a_reader_is_awaited_with_a_line() {
     let folder = folder("fifo");
     for option in ["--events", "--report"] {
         let fifo = folder.join(option);
@@ -60,10 +60,10 @@ fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
         assert!(made.success());
         let job = Job::new(2).args(&["--verbose", option, fifo.to_str().expect("a plain name")]);
         let mut run = job.program(&program("hello"), &[]).start();
-        let line = format!("{option} {}: it is a FIFO that nobody reads", fifo.display());
+        let line = format!("{option} {}: a FIFO without a reader", fifo.display());
         run.wait_for(&line);
         let text = text(&fifo);
-        run.finish().status(0).check(text.starts_with('{'), "what is to be read there");
+        run.finish().status(0).check(text.starts_with('{'), "the report should be readable there");
         // A reader that is already there causes no line.
         let path = fifo.clone();
         let reader = std::thread::spawn(move || std::fs::read_to_string(path));
@@ -83,7 +83,7 @@ fn checkpoint(what: &What) -> Option<CheckpointNumber> {
 /// Each loss comes before its recovery. A PE is killed when it reports a checkpoint, whose event
 /// follows the reports of all PEs: before the recovery, in which all take part.
 #[test]
-fn events_are_told_in_order() {
+fn events_are_reported_in_order() {
     let outcome = two_losses(&["-q", "--events", "-"]);
     let lines = outcome.out.lines().filter(|line| line.starts_with('{'));
     let events: Vec<Event> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -133,7 +133,7 @@ fn events_are_told_in_order() {
 }
 
 #[test]
-fn the_report_holds_losses_and_recoveries_and_becomes_a_page() {
+fn the_report_has_losses_and_recoveries_and_becomes_a_page() {
     let folder = folder("whole");
     let report = folder.join("run.json");
     let (name, page) = (report.display().to_string(), folder.join("run.html"));
@@ -252,7 +252,7 @@ fn metrics_at_a_socket_leave_no_name() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_anything_starts() {
+fn unwritable_files_are_refused_before_anything_starts() {
     let refused = |words: &[&str], line: &str| {
         Job::of(&["-n1"])
             .args(words)
@@ -279,7 +279,7 @@ fn what_cannot_be_written_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn what_is_no_report_is_refused_in_one_line() {
+fn an_invalid_report_is_refused_in_one_line() {
     let folder = folder("refused");
     let refused = |content: Option<&str>, line: &str| {
         let path = folder.join("run.json");

@@ -90,7 +90,7 @@ fn a_job_that_ignores_hangups_outlives_them() {
 
 /// Bundled libraries print nothing when the launcher or an agent crashes.
 #[test]
-fn who_crashes_says_nothing_of_libraries() {
+fn a_crash_prints_nothing_about_libraries() {
     let mut run = steps("raid5", "--nodes 2").with_orphans().start();
     run.wait_for("ready");
     processes::signal(run.agents()[1].pid, Signal::ILL);

@@ -35,7 +35,7 @@ fn go(job: Running) -> Outcome {
     let outcome = job.finish();
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should come to the end");
+    outcome.check(done == PES, "every PE should finish");
     outcome
 }
 
@@ -88,7 +88,7 @@ fn damage_is_repaired_before_the_loss_that_needs_it() {
 
 /// Read-only memory, and its parity.
 #[test]
-fn read_only_memory_is_looked_at_and_repaired() {
+fn read_only_memory_is_scrubbed_and_repaired() {
     let words = "--kill-node 1@5:before";
     let mut job = start_with("raid5", words, "auto", &["readonly"]);
     let images = image::all(job.launcher());
@@ -108,7 +108,7 @@ fn read_only_memory_is_looked_at_and_repaired() {
 /// Two damaged tiles of a stripe and one parity: neither can be repaired. The next checkpoint
 /// rewrites both, and a loss after it is survived.
 #[test]
-fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
+fn irreparable_damage_is_reported_and_healed_by_the_next_checkpoint() {
     let mut job = start("raid5", "--kill-node 1@5:before");
     let images = image::all(job.launcher());
     for pe in [0, 2] {
@@ -126,7 +126,7 @@ fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
 /// anyway, and so is their parity. On both PEs every tile is damaged except the first few, which
 /// hold the manifest and the data that changes.
 #[test]
-fn what_did_not_change_is_written_anew_where_it_is_damaged() {
+fn damaged_unchanged_tiles_are_rewritten() {
     let mut job = start_with("raid5", "--kill-node 1@5:before", "on", &["still"]);
     let images = image::all(job.launcher());
     for pe in [0, 2] {

@@ -31,7 +31,7 @@ fn kill(run: Running) -> super::support::Outcome {
 }
 
 #[test]
-fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
+fn sets_are_complete_though_checkpoints_outpace_the_disk() {
     // Writing a set takes several checkpoint intervals.
     let cases = vec![
         ("", "shared", "1", "8M"),
@@ -46,7 +46,7 @@ fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
         let job = local(slow(&store, &words)).env("SHMEM_FT_INTERVAL", "0.1");
         let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).env("SHMEM_FT_STORE_RATE", rate);
         let mut run = jacobi::job(job, LONGER).with_orphans().start();
-        run.wait_for("copied aside in memory");
+        run.wait_for("spilled to memory");
         let outcome = kill(run);
         outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
         assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
@@ -62,7 +62,7 @@ fn a_job_that_only_makes_checkpoints_writes_sets() {
     let words = ["--bytes", "64K", "--sweeps", "100000000", "--halo", "1"];
     let mut run = jacobi::job(store.job("raid5", &["--nodes", "2"]), &words).with_orphans().start();
     for _ in 0..5 {
-        run.wait_for("copied aside in memory");
+        run.wait_for("spilled to memory");
     }
     let outcome = kill(run);
     outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
@@ -78,7 +78,7 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for("all PEs resume from");
         for _ in 0..2 {
-            run.wait_for("copied aside in memory");
+            run.wait_for("spilled to memory");
         }
         kill(run);
         assert!(store.oshinfo(&["--verify"]).status.success(), "{rule}");
@@ -88,7 +88,7 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
 }
 
 #[test]
-fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
+fn a_set_too_large_for_memory_is_one_line_that_names_the_setting() {
     if !super::support::long() {
         return;
     }
@@ -102,11 +102,11 @@ fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
 /// The line of a set, its event and the job's last lines report the same tiles. Each node, with one
 /// PE, spills no more than its limit: half of its memory is for reading ahead.
 #[test]
-fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
+fn spilled_bytes_are_reported_everywhere_and_bounded() {
     let store = Store::new();
     let job = slow(&store, &["--nodes", "4", "--events", "-"]);
     let mut run = jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).start();
-    run.wait_for("copied aside in memory");
+    run.wait_for("spilled to memory");
     assert!(ask_to_stop(run.launcher()).status.success());
     let outcome = run.finish();
     outcome.status(75);
@@ -117,17 +117,17 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
         _ => None,
     };
     let sets: Vec<(String, u64)> = events.filter_map(of_set).collect();
-    for (place, aside) in &sets {
+    for (place, spill) in &sets {
         let said = outcome.err.lines().find(|line| line.contains(&format!(": {place}, ")));
-        let told = format!(", {} copied aside in memory", bytes(*aside));
+        let told = format!(", {} spilled to memory", bytes(*spill));
         let is_told = said.is_some_and(|line| line.ends_with(&told));
-        outcome.check(is_told == (*aside > 0), &format!("{place} has {aside} bytes"));
-        let room = 4 * (1 << 20) / 2;
-        outcome.check(aside % TILE as u64 == 0 && *aside <= room, "whole tiles, within bounds");
+        outcome.check(is_told == (*spill > 0), &format!("{place} has {spill} bytes"));
+        let limit = 4 * (1 << 20) / 2;
+        outcome.check(spill % TILE as u64 == 0 && *spill <= limit, "whole tiles, within bounds");
     }
-    let most = sets.iter().map(|&(_, aside)| aside).max().unwrap_or_default();
-    outcome.check(most > 0, "a set of which tiles were aside was expected");
-    outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
+    let most = sets.iter().map(|&(_, spill)| spill).max().unwrap_or_default();
+    outcome.check(most > 0, "a set with spilled tiles was expected");
+    outcome.says(&format!("; up to {} more in total for checkpoints on disk", bytes(most)));
 }
 
 /// A file system whose writes do not return while it is frozen: not even a kill ends a waiting
@@ -204,7 +204,7 @@ fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
 }
 
 #[test]
-fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
+fn a_hanging_disk_is_a_warning_and_delays_no_process() {
     if !super::support::long() {
         return;
     }

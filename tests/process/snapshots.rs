@@ -80,7 +80,7 @@ fn a_second_loss_at_every_step_of_a_recovery() {
 /// A PE reachable only over a network copies for itself; of two PEs on a node one may copy for the
 /// other.
 #[test]
-fn far_pes() {
+fn remote_pes() {
     if !has_ucx() {
         return;
     }
@@ -162,7 +162,7 @@ fn damaged(mode: &str, damage: impl FnOnce(&[Image])) -> Outcome {
 fn goes_on(outcome: &Outcome) {
     outcome.status(0).says("all PEs resume from checkpoint 3 ");
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should come to the end");
+    outcome.check(done == 4, "every PE should finish");
 }
 
 /// Checkpoint 3 is in snapshot 1: the contents of the other do not matter, damage in this one is

@@ -13,7 +13,7 @@ fn job(words: &str, how: &[&str]) -> Job {
 }
 
 #[test]
-fn a_collective_that_one_pe_does_not_reach_is_told() {
+fn a_collective_that_one_pe_does_not_reach_is_reported() {
     let computes = " s; PE 3 does not (it computes)";
     for nodes in ["1", "2"] {
         let job = |how| job(&format!("--nodes {nodes}"), &[how]);
@@ -35,7 +35,7 @@ fn a_team_and_an_active_set_concern_their_members_only() {
 
 /// A put may still arrive. PEs in `shmem_finalize` are served meanwhile.
 #[test]
-fn a_wait_for_a_word_gets_a_line_and_goes_on() {
+fn a_wait_for_a_word_gets_a_line_and_continues() {
     let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";
     for (how, call) in [
         ("until", "shmem_long_wait_until"),
@@ -47,7 +47,7 @@ fn a_wait_for_a_word_gets_a_line_and_goes_on() {
 }
 
 #[test]
-fn a_pe_that_never_calls_shmem_init_is_told() {
+fn a_pe_that_never_calls_shmem_init_is_reported() {
     let script = "mkdir first 2>/dev/null && { echo ready; read line < go; }; exec \"$0\" barrier";
     let stall = program("stall");
     let stall = stall.to_str().expect("a plain name");
@@ -63,7 +63,7 @@ fn a_pe_that_never_calls_shmem_init_is_told() {
 }
 
 #[test]
-fn a_pe_that_is_stopped_is_said_to_be() {
+fn a_stopped_pe_is_reported_as_stopped() {
     tells_of_a_stopped_pe(job("", &["barrier"]));
 }
 
@@ -103,7 +103,7 @@ fn a_loop_by_a_counter_that_no_checkpoint_holds_ends_with_its_reason() {
 }
 
 #[test]
-fn nothing_is_said_where_nobody_wants_to_know() {
+fn stall_reports_can_be_disabled() {
     let job = |limit: &str| job("", &["busy", "1000"]).env("SHMEM_FT_STALL", limit).run();
     job("0.2").status(0).says("PEs 0-2 wait in shmem_barrier_all for ");
     let outcome = job("0");

@@ -44,21 +44,21 @@ fn refused(outcome: &Outcome, times: usize) -> &str {
 fn goes_on(outcome: &Outcome) {
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should come to the end");
+    outcome.check(done == 4, "every PE should finish");
 }
 
 /// Four PEs with slightly more than 1 MiB: 1 in the snapshot and a third of it in each of two
 /// slots, that is 7 in all with `raid5`, 9 with `rs`, 8 with `double`, 4 with `single`. With 8 MiB
 /// more all of them exceed the limit.
 #[test]
-fn a_checkpoint_over_the_limit_is_refused_and_the_program_goes_on() {
+fn a_checkpoint_over_the_limit_is_refused_and_the_program_continues() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "ask", 8, "32M", Some("20M"));
         goes_on(&outcome);
         let words = refused(&outcome, 1);
         let named = words.contains(&format!(" for {mode}, and SHMEM_FT_MEMORY_LIMIT allows 20.0"));
         outcome.check(named, "mode and limit should be named");
-        outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
+        outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
     }
 }
 
@@ -73,7 +73,7 @@ fn a_checkpoint_within_the_limit_is_made() {
 
 /// The last checkpoint is intact: a death after the refusal rolls back to it.
 #[test]
-fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
+fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "die", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -83,24 +83,24 @@ fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
     }
 }
 
-/// A program with only the thesis' loop would retry for ever: its checkpoint calls succeed without
+/// A program with only the thesis' loop would retry forever: its checkpoint calls succeed without
 /// a checkpoint, until memory suffices for one.
 #[test]
-fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
+fn a_program_that_does_not_ask_continues_without_new_checkpoints() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
         goes_on(&outcome);
         let words = refused(&outcome, 2);
-        outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
+        outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
         let goes_on =
-            "the job goes on without a new checkpoint: a loss takes it back to checkpoint 2";
+            "the job continues without a new checkpoint: a loss rolls it back to checkpoint 2";
         outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
     }
 }
 
 /// Refused checkpoints with a loss meanwhile: all PEs get the error again.
 #[test]
-fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
+fn a_loss_without_new_checkpoints_rolls_back_to_the_last() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "late", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -112,10 +112,10 @@ fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
 
 /// Refused from the first on: there is nothing to roll back to, and nothing else is wrong.
 #[test]
-fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
+fn a_job_without_memory_for_checkpoints_finishes() {
     let job = || Job::new(4).mode("raid5").env("SHMEM_FT_MEMORY_LIMIT", "64K");
     let outcome = jacobi::job(job(), TINY).run();
-    outcome.right_sum(TINY).says("the job goes on without a new checkpoint: none was made yet");
+    outcome.right_sum(TINY).says("the job continues without a new checkpoint: none was made yet");
     let outcome = jacobi::job(job().kill(&["1@1:before"]), TINY).run();
     outcome.status(3).says("unrecoverable: PE 1 was lost before the first checkpoint");
 }
@@ -143,7 +143,7 @@ fn a_control_group_is_a_small_machine() {
     for (limit, first) in [(600, "touch file"), (400, cached)] {
         let outcome = run(limit, first).expect("there was one");
         goes_on(&outcome);
-        outcome.check(!outcome.out.contains("refused"), "there is room");
+        outcome.check(!outcome.out.contains("refused"), "memory is there");
     }
 }
 
@@ -211,7 +211,7 @@ fn limited(limit: &str, kill: &str) -> Outcome {
 }
 
 #[test]
-fn a_pe_without_descriptors_says_so() {
+fn a_pe_without_descriptors_reports_it() {
     if !super::support::long() {
         return;
     }
@@ -228,7 +228,7 @@ fn a_pe_without_descriptors_says_so() {
 /// The kernel limits the descriptors in flight between a user's processes, unless the user is root:
 /// far fewer than here, where every PE is sent those of all.
 #[test]
-fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
+fn descriptors_in_flight_may_be_more_than_the_kernel_lets_be() {
     let user = "ulimit -n 220; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
     for nodes in ["1", "4"] {
         let job = Job::new(40).env("SHMEM_SYMMETRIC_SIZE", "1M").args(&["--nodes", nodes]);
@@ -263,7 +263,7 @@ fn the_usual_limit_of_descriptors_is_that_of_programs_only() {
 fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
     let job = Job::new(300).env("SHMEM_SYMMETRIC_SIZE", "64K").after("ulimit -n 900");
     let outcome = job.args(&["echo", "started"]).run();
-    let line = "oshrun: node 0: too many open files: 300 PEs need 906 at least, and ulimit -n \
+    let line = "oshrun: node 0: too many open files: 300 PEs need at least 906, and ulimit -n \
                 allows 900\n";
     outcome.status(1).check(outcome.err == line && outcome.out.is_empty(), "one line");
 }
@@ -273,7 +273,7 @@ fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
 fn a_node_that_has_much_to_start_is_not_lost() {
     let job = Job::new(1500).env("SHMEM_SYMMETRIC_SIZE", "64K");
     let outcome = job.env("SHMEM_FT_NODE_TIMEOUT", "1").args(&["true"]).run();
-    outcome.status(0).check(outcome.err.is_empty(), "nothing is to be said");
+    outcome.status(0).check(outcome.err.is_empty(), "nothing should be reported");
 }
 
 /// The kernel limits the processes of every user but root: as root the test continues as another
@@ -296,7 +296,7 @@ fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
 
 /// The segments of all PEs are mapped at their largest size, so address space is what runs out.
 #[test]
-fn a_pe_without_address_space_says_so() {
+fn a_pe_without_address_space_reports_it() {
     let gib = |gib: u64| format!("ulimit -v {}", gib << 20);
     for most in [1, 3, 6, 10] {
         let outcome = limited(&gib(most), "");
@@ -304,7 +304,7 @@ fn a_pe_without_address_space_says_so() {
         let said = ["symmetric memory: ", " cannot be mapped: "].map(|words| outcome.count(words));
         outcome.check(said != [0, 0], "what is missing");
         let again = outcome.count("at the same place");
-        outcome.check(again == 0, "a substitute has the same limit, and none was to be tried");
+        outcome.check(again == 0, "no substitute should start: it has that limit too");
     }
     // As a user sets it: launcher and agents have it, too.
     let job = Job::new(3).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1G");
@@ -330,7 +330,7 @@ fn a_limit_on_the_size_of_files_is_named() {
 
 /// Memory files have no name, and do not count there.
 #[test]
-fn a_full_dev_shm_is_of_no_consequence() {
+fn a_full_dev_shm_is_harmless() {
     let mount = mounts::mount("-t tmpfs -o size=4k none", Path::new("/dev/shm"));
     let fill = mounts::privately(&format!(
         "{mount} && echo full > /dev/shm/full && ! echo more > /dev/shm/more || exit 9"
@@ -346,7 +346,7 @@ fn a_full_dev_shm_is_of_no_consequence() {
 /// Of three shells only the one in a private mount namespace mounts. One without the mount stops
 /// before it writes.
 #[test]
-fn a_test_mounts_only_where_nobody_else_sees_it() {
+fn tests_mount_only_in_their_own_namespace() {
     let folder = std::env::temp_dir().join(format!("raidshmem-mounts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let folder = folder.canonicalize().expect("it is there");
@@ -375,7 +375,7 @@ fn a_test_mounts_only_where_nobody_else_sees_it() {
 
 /// The job only ever writes to standard output and error: if that fails it continues.
 #[test]
-fn a_full_disk_under_the_output_is_of_no_consequence() {
+fn a_full_disk_under_the_output_is_harmless() {
     let job = || Job::new(4).mode("raid5").args(&["--verbose"]).kill(&["1@3"]);
     jacobi::job(job(), TINY).after("exec 2> /dev/full").run().right_sum(TINY);
     let outcome = jacobi::job(job(), TINY).after("exec > /dev/full").run();
@@ -385,7 +385,7 @@ fn a_full_disk_under_the_output_is_of_no_consequence() {
 /// Nor when its reader stops reading: lines wait until there is space, and the launcher still
 /// answers heartbeats.
 #[test]
-fn who_stops_reading_holds_up_nobody_but_the_lines() {
+fn a_reader_that_stops_delays_only_its_lines() {
     let fifo = "mkfifo full && exec 3<> full 2> full";
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "2"]);
     let job = job.env("SHMEM_FT_NODE_TIMEOUT", "1").program(&program("steps"), &[]);

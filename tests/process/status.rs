@@ -66,12 +66,12 @@ fn a_job_that_lost_a_pe_is_shown() {
 
 /// The substitute of a PE lost with its node is stopped when four of nine tiles are rebuilt.
 #[test]
-fn a_recovery_shows_its_step_and_how_far_that_is() {
+fn a_recovery_shows_its_step_and_how_far_it_is() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
     let mut run = jacobi::job(job, SMALL).start();
     run.wait_for("node 1 was lost with PE 1");
-    let words = ["recovery, for ", "what was lost is rebuilt: 44 %, ", " left\n"];
+    let words = ["recovery, for ", "rebuilding lost data: 44 %, ", " left\n"];
     let text =
         wait_for(&run, &[&words[..], &["PE 1: process ", ", stopped, incarnation 1"]].concat());
     for words in ["3 alive, 1 stopped\n", "lost so far: 1 node\n", ", without PE 1\n"] {
@@ -81,12 +81,12 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
     let pid = pid.split(',').next().and_then(|pid| pid.parse().ok()).expect("a process id");
     processes::signal(pid, Signal::CONT);
     let outcome = run.finish();
-    outcome.right_sum(SMALL).check(outcome.count(" never came due") == 0, "both rules came due");
+    outcome.right_sum(SMALL).check(outcome.count(" never triggered") == 0, "both rules triggered");
 }
 
 /// Clients that connect and send nothing, or nonsense, delay neither the job nor other clients.
 #[test]
-fn who_says_nothing_at_the_door_holds_up_nobody() {
+fn a_silent_connection_delays_no_process() {
     let mut run = Job::new(2).program(&program("pause"), &[]).leaves("go").start();
     run.wait_for("ready");
     let name = format!("raidshmem-job-{}", run.launcher());
@@ -240,9 +240,9 @@ fn a_view_goes_when_a_key_stops_the_job() {
 
 /// Without a terminal a line reports it, and nothing else changes.
 #[test]
-fn a_view_needs_a_terminal_and_somebody_who_wants_to_see() {
+fn a_view_needs_a_terminal_and_the_option() {
     let outcome = Job::new(2).args(&["--live", "sh", "-c", "echo line"]).run();
-    outcome.status(0).says("oshrun: --live: standard error is no terminal to draw on; ");
+    outcome.status(0).says("oshrun: --live: standard error is not a terminal; ");
     outcome.check(outcome.out == "line\nline\n", "two lines were expected");
     let outcome = Job::of(&["-n1", "--live", "-q", "true"]).run();
     outcome.status(2).says("oshrun: --live and --quiet: expected one of the two");

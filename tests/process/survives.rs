@@ -14,7 +14,7 @@ const NOW: &str = "the job now ";
 
 /// Three PEs always form one group.
 #[test]
-fn a_substitute_on_a_node_of_its_group_makes_that_node_one_too_many() {
+fn a_substitute_on_a_node_of_its_group_makes_that_node_a_fatal_loss() {
     let outcome = run(3, &["--kill-node", "2@3"]);
     outcome.status(0).says("at first: nodes 000--, PEs 000--, kinds -1 -1");
     outcome.says("step 0: nodes 111--, PEs 111--, kinds -1 -1");

@@ -12,7 +12,7 @@ fn two_losses(options: &[&str]) -> Outcome {
 }
 
 #[test]
-fn losses_and_recoveries_are_told_by_default_and_summed_up() {
+fn losses_and_recoveries_are_reported_by_default_and_summarized() {
     let outcome = two_losses(&[]);
     let lines: Vec<&str> = outcome.lines("oshrun: ").collect();
     let begin = [
@@ -21,10 +21,10 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
         "node 2 was lost with PE 2",
         "all PEs resume from checkpoint 4 (PE 2 rebuilt from PEs 0,1,3) after ",
         "the job now does not survive the loss of node1 (2 members of group 0 are in node1); ",
-        "parity groups are others from checkpoint 5 on: 2 groups of 2, parity 1: ",
+        "parity groups change from checkpoint 5 on: 2 groups of 2, parity 1: ",
         "the job now survives the loss of any one node or domain",
         "9 checkpoints took ",
-        "a PE keeps ",
+        "each PE holds ",
         "lost 1 PE and 1 node: ",
     ];
     outcome.check(lines.len() == begin.len(), "ten lines were expected");
@@ -34,13 +34,13 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
     for line in [lines[1], lines[3]] {
         outcome.check(line.ends_with(" of it the restart)"), "a part of the recovery");
     }
-    let parts = [" % of ", " of data (single ", ", double ", " of work done again, "];
+    let parts = [" % of ", " of data (single ", ", double ", " of repeated work, "];
     parts.iter().for_each(|part| _ = outcome.says(part));
 }
 
 /// The line of the restart, the summary, and `recovery` in the report give the same time.
 #[test]
-fn a_recovery_has_one_time_wherever_it_is_told() {
+fn a_recovery_has_one_time_wherever_it_is_reported() {
     let folder = std::env::temp_dir().join(format!("raidshmem-one-time-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let report = folder.join("run.json");
@@ -58,14 +58,14 @@ fn a_recovery_has_one_time_wherever_it_is_told() {
         rest.split_once(end).expect("its end").0.to_owned()
     };
     let told = between("(PE 1 adopted) after ", " (");
-    assert_eq!(between(" of work done again, ", " until all were back"), told, "{}", outcome.err);
+    assert_eq!(between(" of repeated work, ", " until all PEs resumed"), told, "{}", outcome.err);
     let millis = recovery() * 1e3;
     let shown =
         if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) };
     assert_eq!(shown, told);
     let outcome = jacobi::job(job().kill_node(&["1@2", "2@2"]), TINY).run();
     outcome.same_verdict();
-    outcome.says("oshrun: lost 2 nodes: the job ended before all were back");
+    outcome.says("oshrun: lost 2 nodes: the job ended before all PEs resumed");
     assert_eq!(recovery(), 0.0);
     std::fs::remove_dir_all(&folder).expect("removed");
 }
@@ -99,15 +99,15 @@ fn a_job_without_news_has_no_summary() {
 }
 
 #[test]
-fn a_rule_that_never_came_due_is_said() {
+fn a_rule_that_never_triggered_is_reported() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let outcome = jacobi::job(job.kill(&["1@2", "3@77:copy"]), TINY).run();
-    outcome.right_sum(TINY).says("oshrun: rule 3@77:copy never came due: ");
-    outcome.check(outcome.count(" never came due") == 1, "the other rule came due");
+    outcome.right_sum(TINY).says("oshrun: rule 3@77:copy never triggered: ");
+    outcome.check(outcome.count(" never triggered") == 1, "the other rule triggered");
 }
 
 #[test]
-fn a_group_size_that_cannot_be_is_said() {
+fn an_impossible_group_size_is_reported() {
     let groups = |pes: usize, size: &str| {
         let job = Job::new(pes).mode("raid5").args(&["--group", size]);
         jacobi::job(job, TINY).run()

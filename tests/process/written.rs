@@ -147,7 +147,7 @@ fn a_kernel_that_refuses_is_as_good() {
 /// Page tables of the library do not show a child's writes: after the first fork they are no longer
 /// used.
 #[test]
-fn what_children_write_is_found_by_digests() {
+fn writes_of_children_are_found_by_digests() {
     let path = program_with("written", &["-pthread"]);
     for seed in [41, 42] {
         let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "3@12:copied"]);

@@ -86,11 +86,11 @@ fn programs_in_cxx() {
 }
 
 #[test]
-fn a_program_in_cxx_goes_on_with_fewer() {
+fn a_program_in_cxx_continues_with_fewer_pes() {
     let job = Job::new(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
     let outcome = job.mode("raid5").program(&build(CXX, "fewer"), &[]).run();
     ok(&outcome, "fewer");
-    outcome.says("PE 1 was lost, and the others went on to the end");
+    outcome.says("PE 1 was lost, and the remaining PEs finished");
 }
 
 /// A program started without `oshrun` is a single PE.
@@ -130,7 +130,7 @@ fn applications_on_one_to_five_pes() {
 
 /// All their calls are logged.
 #[test]
-fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
+fn applications_reach_equal_sums_with_local_rollback() {
     for &(name, checkpoint) in APPLICATIONS {
         let program = build(C, name);
         let job = || Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
@@ -145,7 +145,7 @@ fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
 }
 
 #[test]
-fn applications_come_to_the_same_sum_whatever_is_killed() {
+fn applications_reach_equal_sums_whatever_is_killed() {
     for &(name, checkpoint) in APPLICATIONS {
         let program = build(C, name);
         let job = || Job::new(4).mode("raid5").args(&["--verbose"]);

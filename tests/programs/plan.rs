@@ -117,7 +117,7 @@ fn checkpoints(outcome: &Outcome) -> usize {
 
 /// Returns KiB of data that a PE saves.
 fn saved(outcome: &Outcome) -> String {
-    let line = outcome.err.lines().find(|line| line.contains("a PE keeps "));
+    let line = outcome.err.lines().find(|line| line.contains("each PE holds "));
     let (_, rest) = line.expect("a line says so").split_once(" for ").expect("it does");
     rest.split(" of data").next().unwrap_or_default().to_owned()
 }
@@ -131,7 +131,7 @@ fn is_there() -> bool {
 }
 
 #[test]
-fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_same() {
+fn results_under_a_plan_are_equal_whatever_is_killed() {
     if !is_there() {
         return;
     }
@@ -190,7 +190,7 @@ fn a_wrong_plan_is_noticed_by_an_audit() {
 }
 
 #[test]
-fn what_is_no_plan_of_this_program_is_one_line() {
+fn a_plan_of_another_program_is_one_line() {
     if !is_there() {
         return;
     }

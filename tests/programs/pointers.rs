@@ -17,7 +17,7 @@ fn is_right(form: u32) -> bool {
 }
 
 #[test]
-fn a_pointer_to_private_memory_that_comes_back_is_wrong_in_a_substitute_and_others_are_right() {
+fn restored_pointers_to_private_memory_are_wrong_and_others_right() {
     for form in 1..=3 {
         assert!(is_right(form), "form {form} goes wrong");
     }

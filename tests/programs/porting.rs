@@ -3,14 +3,19 @@
 //!
 //! A block after `<!-- patch: NAME -->` is a change of `heat_ft.c`; `-` lines are replaced by the
 //! `+` lines that follow them. A block after `<!-- run: NAME -->` is a command and lines of its
-//! output, in any order; times, bytes and shares may differ. With `or another wrong figure` after
-//! the name, a last word that is a number may be any but the right one. With `and no other WORD`,
-//! all lines of output that contain WORD are in the block.
+//! output, in any order; times, bytes and shares may differ. Without a patch of that name the
+//! program is `examples/porting/NAME.c`. With `or another wrong figure` after the name, a last word
+//! that is a number may be any but the right one. With `and no other WORD`, all lines of output
+//! that contain WORD are in the block.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use super::support::{Job, Outcome, compiled};
+use rustix::process::Signal;
+
+use super::support::stall::let_on;
+use super::support::{Job, Outcome, compiled, program};
 
 const CHAPTER: &str = include_str!("../../docs/porting.md");
 const BEFORE: &str = include_str!("../../examples/porting/heat.c");
@@ -88,6 +93,31 @@ fn job(command: &str, program: &Path) -> Job {
     job.program(program, &[])
 }
 
+/// Returns the path of a file of `examples/porting`.
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/porting").join(name)
+}
+
+/// Returns the programs of `examples/porting`: their names without `.c`, and their text.
+fn examples() -> BTreeMap<String, String> {
+    let files = std::fs::read_dir(example("")).expect("a folder").flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    let text = |name: &str| std::fs::read_to_string(example(name)).expect("a program");
+    let program = |name: String| Some((name.strip_suffix(".c")?.to_owned(), text(&name)));
+    names.filter_map(program).collect()
+}
+
+/// Builds a program of the chapter: a changed `heat_ft.c`, or one of `examples/porting`.
+fn build(name: &str, sources: &BTreeMap<&str, String>) -> PathBuf {
+    let folder = folder("book");
+    let Some(text) = sources.get(name) else {
+        return compiled(&example(&format!("{name}.c")), &folder.join(name));
+    };
+    let source = folder.join(format!("{name}.c"));
+    std::fs::write(&source, text).expect("a file below the target folder");
+    compiled(&source, &folder.join(name))
+}
+
 /// Checks that each line was printed, as often as in the chapter.
 fn printed(outcome: &Outcome, lines: &[&str]) {
     let mut there: BTreeMap<String, usize> = BTreeMap::new();
@@ -119,25 +149,24 @@ fn wrong(outcome: &Outcome, lines: &[&str]) {
 }
 
 #[test]
-fn programs_of_the_chapter_print_what_it_says() {
-    let folder = folder("book");
+fn programs_of_the_chapter_print_the_documented_output() {
     let mut sources: BTreeMap<&str, String> =
         blocks("patch").into_iter().map(|(name, patch)| (name, patched(&patch))).collect();
     sources.insert("heat", AFTER.to_owned());
     let runs = blocks("run");
-    assert_eq!(runs.len(), sources.len(), "each program is run");
+    let whole = examples().len() - ["heat", "heat_ft"].len();
+    assert_eq!(runs.len(), sources.len() + whole, "each program is run");
     for (name, lines) in runs {
         let (name, how) = name.split_once(", ").unwrap_or((name, ""));
-        let source = folder.join(format!("{name}.c"));
-        std::fs::write(&source, &sources[name]).expect("a file below the target folder");
-        let program = compiled(&source, &folder.join(name));
+        let program = build(name, &sources);
         let (command, wanted) = lines.split_first().expect("a command");
         let job = job(command.strip_prefix("$ ").expect("a command"), &program);
+        let job = job.leaves("append.txt");
         let outcome = match how {
             "until the line" => {
                 let mut run = job.start();
                 run.wait_for("no PE computes");
-                run.signal(rustix::process::Signal::TERM);
+                run.signal(Signal::TERM);
                 run.finish()
             }
             _ => job.run(),
@@ -158,26 +187,25 @@ fn programs_of_the_chapter_print_what_it_says() {
 #[test]
 fn the_chapter_shows_the_programs_there_are() {
     let squeezed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let (before, after) = (squeezed(BEFORE), squeezed(AFTER));
+    let programs: Vec<String> = examples().values().map(|text| squeezed(text)).collect();
     let mut shown = 0;
     let mut rest = CHAPTER;
     while let Some((_, block)) = rest.split_once("\n```c\n") {
         let (code, after_it) = block.split_once("\n```").expect("its end");
         let code = squeezed(code);
-        assert!(before.contains(&code) || after.contains(&code), "stale:\n{code}");
+        assert!(programs.iter().any(|program| program.contains(&code)), "stale:\n{code}");
         (shown, rest) = (shown + 1, after_it);
     }
-    assert_eq!(shown, 3);
+    assert_eq!(shown, 8);
     let old: std::collections::BTreeSet<&str> = BEFORE.lines().collect();
     let new = AFTER.lines().filter(|line| !line.is_empty() && !old.contains(line)).count();
     assert!((15..=22).contains(&new), "about twenty lines: {new}");
 }
 
 #[test]
-fn both_programs_compute_the_same() {
+fn both_programs_compute_equal_results() {
     let [before, after] = ["heat.c", "heat_ft.c"].map(|name| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/porting").join(name);
-        let program = compiled(&source, &folder("same").join(name).with_extension(""));
+        let program = compiled(&example(name), &folder("same").join(name).with_extension(""));
         let outcome = Job::new(3).program(&program, &[]).run();
         let mut lines: Vec<String> = outcome.status(0).out.lines().map(str::to_owned).collect();
         lines.sort();
@@ -185,4 +213,21 @@ fn both_programs_compute_the_same() {
     });
     assert_eq!(before, after);
     assert_eq!(after.len(), 3);
+}
+
+/// The script kills the process that the status of the job names.
+#[test]
+fn a_pe_is_killed_by_hand() {
+    let mut run = Job::new(4).mode("raid5").program(&program("pause"), &[]).leaves("go").start();
+    run.wait_for("ready");
+    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun")).parent().expect("a folder");
+    let path = format!("{}:{}", oshrun.display(), std::env::var("PATH").expect("a path"));
+    let mut script = Command::new(example("kill_pe.sh"));
+    let job = run.launcher().to_string();
+    let killed = script.args(["2", job.as_str()]).env("PATH", path).status();
+    assert!(killed.expect("a script").success());
+    run.wait_for("PE 2 was killed by SIGKILL");
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.count("all PEs resume from checkpoint 3") == 1, "one recovery");
 }

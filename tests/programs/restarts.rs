@@ -65,7 +65,7 @@ fn rules(undisturbed: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn a_program_whose_restarts_come_out_alike_ends_with_the_same_sums() {
+fn a_program_whose_restarts_resume_alike_ends_with_equal_sums() {
     for form in RIGHT {
         let program = built("restarts", form);
         let undisturbed = job(&program).run();
@@ -80,7 +80,7 @@ fn a_program_whose_restarts_come_out_alike_ends_with_the_same_sums() {
 }
 
 #[test]
-fn a_program_with_a_restart_that_comes_out_elsewhere_goes_wrong_at_some_loss() {
+fn a_program_whose_restart_resumes_elsewhere_fails_at_some_loss() {
     for form in WRONG {
         let program = built("restarts", form);
         let undisturbed = job(&program).run();

@@ -5,7 +5,8 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 
-use raidshmem::{Error, Shmem, SymSlice, ft, pgas};
+use raidshmem::{Error, Shmem, SymSlice, ft};
+use raidshmem_runtime::pgas;
 
 fn fail(what: &str, words: SymSlice<u64>) {
     match what {

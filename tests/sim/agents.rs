@@ -325,7 +325,7 @@ fn heartbeats_that_are_lost_now_and_then_cost_the_launcher_little() {
 
 /// Below each of the first eight nodes is an eighth of all.
 #[test]
-fn a_dead_inner_node_is_found_as_fast_as_a_leaf_and_takes_nobody_along() {
+fn a_dead_inner_node_is_found_as_fast_as_a_leaf_and_alone() {
     for seed in 0..4 {
         for dead in [vec![0], vec![8], vec![0, 8], (0..8).collect(), (0..80).collect()] {
             let mut world = World::new(seed, 600, 0);
@@ -409,7 +409,7 @@ fn a_node_that_does_not_hear_its_parent_costs_the_launcher_what_a_child_does() {
 }
 
 #[test]
-fn of_the_sides_of_a_partition_the_launcher_s_goes_on_in_a_tree_too() {
+fn of_the_sides_of_a_partition_the_launcher_s_continues_in_a_tree_too() {
     for seed in 0..4 {
         let mut world = World::new(seed, 600, 0);
         world.run(2 * LIMIT);
@@ -432,7 +432,7 @@ fn of_the_sides_of_a_partition_the_launcher_s_goes_on_in_a_tree_too() {
 
 /// Partitions and stops shorter than the time left when nodes turn to the launcher.
 #[test]
-fn short_partitions_and_slow_nodes_harm_nobody_in_a_tree() {
+fn short_partitions_and_slow_nodes_are_harmless_in_a_tree() {
     for seed in 0..4 {
         let mut world = World::new(seed, 600, 1000);
         world.run(2 * LIMIT);
@@ -455,7 +455,7 @@ fn short_partitions_and_slow_nodes_harm_nobody_in_a_tree() {
 
 /// Two of three nodes are lost, one after another.
 #[test]
-fn the_tree_keeps_its_degree_whoever_is_lost() {
+fn the_tree_keeps_its_degree_whichever_node_is_lost() {
     let mut world = World::new(5, 300, 0);
     world.run(2 * LIMIT);
     let begun = world.now;

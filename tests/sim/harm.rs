@@ -104,7 +104,7 @@ impl Job {
             self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
         let what = PeMessage::Suspect { pe: Pe::of(pe), incarnation };
-        self.up(by.1, MembershipEvent::Said { proc: by.0, what });
+        self.up(by.1, MembershipEvent::Message { proc: by.0, what });
         true
     }
 

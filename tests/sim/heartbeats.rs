@@ -185,7 +185,7 @@ impl Job {
         let now = self.now;
         let detector = self.detector.as_mut().expect("it has a lease");
         if !detector.since.contains_key(&node) {
-            let promise = format!("detector: node {node} ends itself though it is heard");
+            let promise = format!("detector: node {node} ends itself though its heartbeats arrive");
             self.broken_promise.get_or_insert(promise);
         }
         self.nodes[node as usize].alive = false;

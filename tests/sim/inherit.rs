@@ -12,7 +12,7 @@ use super::pe::Proc;
 use super::plan::Broken;
 
 /// The second snapshot of a store that keeps one.
-const BESIDE: usize = 1;
+const SHADOW: usize = 1;
 
 impl Job {
     /// Publishes the dead process' vote, after saving the memory that it needs.
@@ -27,7 +27,7 @@ impl Job {
             Rescue::Complete(n) => self.rescue_live(p, n, self.plan.snapshot_of(n.0)),
             Rescue::Keep(n) => {
                 let second = self.plan.settings.snapshots == 2;
-                let place = if second { self.plan.snapshot_of(n.0) } else { BESIDE };
+                let place = if second { self.plan.snapshot_of(n.0) } else { SHADOW };
                 let is_there = self.own(p).snapshots[place].record.0 == n;
                 is_there || self.rescue_live(p, n, place)
             }
@@ -41,7 +41,7 @@ impl Job {
     }
 
     fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
-        if self.plan.broken == Broken::Rule(Mutant::DeadUnheard) {
+        if self.plan.broken == Broken::Rule(Mutant::DeadVoteIgnored) {
             return Vote { phase: None, decided: None };
         }
         let memory = self.memory(p, p.me());
@@ -58,8 +58,8 @@ impl Job {
     }
 
     pub fn is_shadowed(&self, p: &Proc, number: CheckpointNumber) -> bool {
-        let beside = &self.memory(p, p.me()).snapshots[BESIDE];
-        self.plan.settings.snapshots == 1 && beside.record.0 == number
+        let shadow = &self.memory(p, p.me()).snapshots[SHADOW];
+        self.plan.settings.snapshots == 1 && shadow.record.0 == number
     }
 
     fn rescue_live(&mut self, p: &Proc, number: CheckpointNumber, place: usize) -> bool {
@@ -82,5 +82,5 @@ impl Job {
 }
 
 fn bring(memory: &mut Memory) {
-    memory.snapshots[0] = memory.snapshots[BESIDE].clone();
+    memory.snapshots[0] = memory.snapshots[SHADOW].clone();
 }

@@ -80,13 +80,13 @@ impl Job {
             return self.memory(p, pe).posted;
         }
         let wanted = p.view.pes[pe].incarnation;
-        let Half { tag, posted, .. } = self.heard(p, pe);
+        let Half { tag, posted, .. } = self.read_half(p, pe);
         let own = tag == wanted.0 + 1 || self.untagged();
         if own { posted } else { Posted::default() }
     }
 
     /// Returns the mailbox entry of PE `pe`'s incarnation in the view of a process.
-    fn heard(&self, p: &Proc, pe: usize) -> Half {
+    fn read_half(&self, p: &Proc, pe: usize) -> Half {
         let half = self.half(p.view.pes[pe].incarnation);
         self.memory(p, p.me()).mailbox.get(&(pe, half)).copied().unwrap_or_default()
     }
@@ -186,7 +186,7 @@ impl Job {
             let read = |pe: Pe, way: Way| {
                 let pe = pe.at();
                 let words = match self.is_remote(p, pe) {
-                    true => self.heard(p, pe).post,
+                    true => self.read_half(p, pe).post,
                     false => self.memory(p, pe).posts[way as usize],
                 };
                 post::open(&words, stage, way).map(|body| Brought::read(at, &body, None))

@@ -175,7 +175,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 #[test]
-fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
+fn at_most_the_parity_is_lost_and_the_job_continues_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     let few = sum.jobs < 4000; // coverage is only required of a full run
     assert!(few || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
@@ -190,7 +190,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
 }
 
 #[test]
-fn one_more_is_lost_and_every_pe_says_so() {
+fn one_loss_too_many_is_reported_by_every_pe() {
     let sum = many(seeds(2000), Mode::Beyond, Duration::MAX);
     assert!(sum.jobs < 2000 || sum.unrecoverable > 1000, "{sum:?}");
 }
@@ -210,12 +210,12 @@ fn broken_rules_are_caught() {
         Rule(Mutant::SnapshotReused),
         SnapshotBelieved,
         Rule(Mutant::ForwardTooEarly),
-        Rule(Mutant::DeadUnheard),
+        Rule(Mutant::DeadVoteIgnored),
         LiveNotRescued,
         Rule(Mutant::ViewNotChecked),
         ShownTooEarly,
         ChecksumsIgnored,
-        Rule(Mutant::ParityNotMadeAnew),
+        Rule(Mutant::ParityNotRecomputed),
         UnreadBelieved,
         StepBeforeWords,
         WordsNotTagged,
@@ -231,7 +231,7 @@ fn broken_rules_are_caught() {
         Rule(Mutant::NoBarrierA),
         Rule(Mutant::NoBarrierB),
         Rule(Mutant::ParityOfTheEnd),
-        Rule(Mutant::EndGoesBack),
+        Rule(Mutant::EndRollsBack),
     ]
     .into_par_iter()
     .for_each(|broken| {

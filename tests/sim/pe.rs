@@ -165,13 +165,13 @@ impl Proc {
     }
 
     /// It is given a number.
-    pub fn take(&mut self, welcome: &AssignmentMessage, mapped: Rc<Vec<u32>>, plan: &Plan) {
-        self.me = Some(welcome.pe.at());
-        let places = PlaceHistory::new(plan.node_of.clone(), welcome.moves.clone());
+    pub fn take(&mut self, assignment: &AssignmentMessage, mapped: Rc<Vec<u32>>, plan: &Plan) {
+        self.me = Some(assignment.pe.at());
+        let places = PlaceHistory::new(plan.node_of.clone(), assignment.moves.clone());
         self.known = KnownGroups::new(places, None);
         self.known.agree(Arc::clone(&plan.protection));
         (self.memory, self.incarnation, self.mapped) =
-            (welcome.memory, welcome.incarnation, mapped);
+            (assignment.memory, assignment.incarnation, mapped);
     }
 
     pub fn me(&self) -> usize {
@@ -313,7 +313,7 @@ impl Job {
 
     pub fn say(&mut self, p: &Proc, what: PeMessage) {
         if self.nodes[p.node as usize].alive {
-            self.up(p.node, MembershipEvent::Said { proc: p.id, what });
+            self.up(p.node, MembershipEvent::Message { proc: p.id, what });
         }
     }
 

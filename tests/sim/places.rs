@@ -66,7 +66,7 @@ impl Job {
     }
 
     /// Finds the late PEs, by the calls of all PEs alive in the view of a restart.
-    pub fn find_apart(&mut self, p: &mut Proc) {
+    pub fn find_diverged(&mut self, p: &mut Proc) {
         let Brought::Settling(_, calls, ending, _) = &p.met else { return };
         if self.plan.two {
             let own = self.memory(p, p.me()).posted.call.site;

@@ -22,7 +22,7 @@ use super::pe::{Proc, Then};
 use super::plan::{Broken, Short};
 
 /// The second snapshot of a store that keeps one.
-const BESIDE: usize = 1;
+const SHADOW: usize = 1;
 
 /// A process that executes operations.
 pub struct Hands<'a> {
@@ -89,7 +89,7 @@ impl Hands<'_> {
         OpProgress::Done
     }
 
-    fn all_came(&mut self, driver: &Driver) -> OpProgress {
+    fn all_arrived(&mut self, driver: &Driver) -> OpProgress {
         let (job, p, at) = (&mut *self.job, &mut *self.p, driver.at());
         if !is_in_tree(at) {
             let progress = job.has_passed(p);
@@ -151,7 +151,7 @@ impl Hands<'_> {
 
     fn bring_inherited(&mut self) {
         let memory = self.job.own(self.p);
-        memory.snapshots[0] = memory.snapshots[BESIDE].clone();
+        memory.snapshots[0] = memory.snapshots[SHADOW].clone();
         let (_, len) = std::mem::take(&mut memory.snapshots[0].record);
         self.p.len = len;
     }
@@ -181,7 +181,7 @@ impl Port for Hands<'_> {
                 (region.record, region.places) = ((number, len), places);
             }
             Op::Arrive => return self.arrive(driver),
-            Op::Await => return self.all_came(driver),
+            Op::Await => return self.all_arrived(driver),
             Op::ShowCall => job.show_deed(p, Activity::Checkpoint),
             Op::Follow => return job.follow(p),
             Op::Describe => self.describe(),
@@ -205,11 +205,11 @@ impl Port for Hands<'_> {
                 job.refresh(p);
             }
             Op::TakeGroups => job.take_groups(p, number),
-            Op::FindApart => job.find_apart(p),
+            Op::FindApart => job.find_diverged(p),
             Op::WriteDecision => job.own(p).posted.decision = CheckpointNumber::pack(Some(number)),
             Op::ForgetDecision => job.own(p).posted.decision = 0,
             Op::BringInherited => self.bring_inherited(),
-            Op::ClearShadow if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
+            Op::ClearShadow if !in_turns => job.own(p).snapshots[SHADOW] = Default::default(),
             Op::SetAgreed => p.agreed = number,
             Op::CheckStore => job.verify(p),
             Op::ReadFindings => job.judge(p),

@@ -70,7 +70,7 @@ impl Job {
     // ---- launcher -----------------------------------------------------------------------------
 
     pub fn deliver(&mut self, event: MembershipEvent) {
-        if let MembershipEvent::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
+        if let MembershipEvent::Message { what: PeMessage::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }
         if let MembershipEvent::MemoryMade { pe, memory } = &event {
@@ -153,9 +153,9 @@ impl Job {
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, MembershipEvent::Said { proc, what: PeMessage::Hello });
+                self.up(node, MembershipEvent::Message { proc, what: PeMessage::Hello });
             }
-            Down::Assign { proc, welcome } => self.assign(proc, &welcome),
+            Down::Assign { proc, assignment } => self.assign(proc, &assignment),
             Down::Show(view) => {
                 let number = view.number;
                 if self.plan.broken == Broken::ShownTooEarly {
@@ -178,14 +178,14 @@ impl Job {
     }
 
     /// Gives a waiting process its PE number, unless it died meanwhile.
-    fn assign(&mut self, proc: ProcId, welcome: &AssignmentMessage) {
+    fn assign(&mut self, proc: ProcId, assignment: &AssignmentMessage) {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
-            self.carrier[welcome.pe.at()] = Some(proc);
-            self.procs[proc as usize].take(welcome, mapped, &self.plan);
+            self.carrier[assignment.pe.at()] = Some(proc);
+            self.procs[proc as usize].take(assignment, mapped, &self.plan);
             let node = self.procs[proc as usize].node;
             let what = PeMessage::Address { address: Vec::new() };
-            self.up(node, MembershipEvent::Said { proc, what });
+            self.up(node, MembershipEvent::Message { proc, what });
             self.wake(proc);
         }
     }

@@ -41,7 +41,7 @@ fn covering(len: usize) -> Coverage {
     let layout = Layout::new(1 << 16, 1);
     let bytes = layout.statics..layout.statics + len;
     Coverage::build(&layout, &[bytes], &Heap::new(layout.heap_len), [&[], &[]], &[])
-        .expect("room")
+        .expect("free memory")
         .0
 }
 

@@ -174,7 +174,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_schedule_is_what_its_line_says() {
+fn a_schedule_survives_a_round_trip_through_its_line() {
     let mut random = Random::new(3);
     let random = std::iter::repeat_with(|| Schedule::random(&mut random)).take(1000);
     for schedule in Schedule::all().into_iter().chain(random) {
@@ -196,7 +196,7 @@ fn all_pairs_are_all() {
 
 /// The rules about allowed results, by example.
 #[test]
-fn what_must_be_borne_is_not_excused() {
+fn required_survivals_are_not_excused() {
     for (line, allowed) in [
         ("rs adopt=0 nodes=4 spares=0 node:1@3 node:2@3:verify", Allowed::Nothing),
         ("raid5 adopt=1 nodes=1 spares=0 1@3 2@3:verify", Allowed::Nothing),

@@ -203,13 +203,13 @@ impl Job {
         unsafe { command.pre_exec(prepare) };
         let shown = self.shown();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
-        let heard = Arc::new(Heard::default());
-        heard.listen(false, child.stdout.take().expect("it is piped"));
-        heard.listen(true, child.stderr.take().expect("it is piped"));
+        let output = Arc::new(JobOutput::default());
+        output.listen(false, child.stdout.take().expect("it is piped"));
+        output.listen(true, child.stderr.take().expect("it is piped"));
         let begun = Instant::now();
         let (leaves, orphans, limit) = (self.leaves, self.orphans, self.limit);
         let over = false;
-        Running { child, marker, folder, shown, heard, begun, leaves, orphans, shm, over, limit }
+        Running { child, marker, folder, shown, output, begun, leaves, orphans, shm, over, limit }
     }
 
     fn shown(&self) -> String {
@@ -232,34 +232,34 @@ fn piped(text: &str) -> Stdio {
 
 /// The output of a job so far.
 #[derive(Default)]
-struct Heard {
-    said: Mutex<Said>,
+struct JobOutput {
+    text: Mutex<OutputText>,
     news: Condvar,
 }
 
 #[derive(Default)]
-struct Said {
+struct OutputText {
     out: String,
     err: String,
     ends: u32,
 }
 
-impl Heard {
+impl JobOutput {
     fn listen(self: &Arc<Self>, is_error: bool, mut from: impl Read + Send + 'static) {
-        let heard = Arc::clone(self);
+        let output = Arc::clone(self);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             loop {
                 let got = from.read(&mut bytes).unwrap_or(0);
-                let mut said = heard.said();
+                let mut all = output.text();
                 let text = String::from_utf8_lossy(&bytes[..got]);
                 if is_error {
-                    said.err += &text
+                    all.err += &text
                 } else {
-                    said.out += &text
+                    all.out += &text
                 }
-                said.ends += u32::from(got == 0);
-                heard.news.notify_all();
+                all.ends += u32::from(got == 0);
+                output.news.notify_all();
                 if got == 0 {
                     return;
                 }
@@ -267,18 +267,18 @@ impl Heard {
         });
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn text(&self) -> MutexGuard<'_, OutputText> {
+        self.text.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Waits until `there` holds for the output; returns false if it does not at `end`.
-    fn wait(&self, end: Instant, there: impl Fn(&Said) -> bool) -> bool {
+    fn wait(&self, end: Instant, there: impl Fn(&OutputText) -> bool) -> bool {
         let left = end.saturating_duration_since(Instant::now());
-        let (said, _) = self
+        let (all, _) = self
             .news
-            .wait_timeout_while(self.said(), left, |said| !there(said))
+            .wait_timeout_while(self.text(), left, |all| !there(all))
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        there(&said)
+        there(&all)
     }
 }
 
@@ -288,7 +288,7 @@ pub struct Running {
     marker: String,
     folder: PathBuf,
     shown: String,
-    heard: Arc<Heard>,
+    output: Arc<JobOutput>,
     begun: Instant,
     leaves: Vec<String>,
     orphans: bool,
@@ -343,7 +343,7 @@ impl Running {
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {
         let found = self.line_or_end(text);
-        found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+        found.unwrap_or_else(|| panic!("no line has `{text}`: {}", self.report("ended")))
     }
 
     /// Waits for `text` on either output, and returns the whole line; `None` if the job ended
@@ -357,20 +357,19 @@ impl Running {
     #[track_caller]
     pub fn wait_for_another(&mut self, text: &str) {
         let found = self.nth_line_or_end(text, 1);
-        found.unwrap_or_else(|| panic!("it said `{text}` once: {}", self.report("ended")));
+        found.unwrap_or_else(|| panic!("only one line has `{text}`: {}", self.report("ended")));
     }
 
     #[track_caller]
     fn nth_line_or_end(&mut self, text: &str, nth: usize) -> Option<String> {
-        let line = |said: &Said| {
-            let lines = said.out.lines().chain(said.err.lines());
+        let line = |all: &OutputText| {
+            let lines = all.out.lines().chain(all.err.lines());
             lines.filter(|line| line.contains(text)).nth(nth).map(str::to_owned)
         };
-        if !self.heard.wait(self.begun + self.limit, |said| line(said).is_some() || said.ends == 2)
-        {
+        if !self.output.wait(self.begun + self.limit, |all| line(all).is_some() || all.ends == 2) {
             self.hung(&format!("waited for `{text}`"));
         }
-        line(&self.heard.said())
+        line(&self.output.text())
     }
 
     /// Waits until `so` holds for the processes of the job.
@@ -399,8 +398,8 @@ impl Running {
         let took = self.begun.elapsed();
         let left = residue::look(&self);
         let (out, err) = {
-            let said = self.heard.said();
-            (said.out.clone(), said.err.clone())
+            let all = self.output.text();
+            (all.out.clone(), all.err.clone())
         };
         let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
         self.over = left.is_empty();
@@ -410,13 +409,13 @@ impl Running {
     }
 
     fn report(&self, how: &str) -> String {
-        let said = self.heard.said();
+        let all = self.output.text();
         format!(
             "{}\n{how} after {:.1} s\n--- stdout\n{}--- stderr\n{}---",
             self.shown,
             self.begun.elapsed().as_secs_f64(),
-            said.out,
-            said.err
+            all.out,
+            all.err
         )
     }
 

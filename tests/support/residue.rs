@@ -90,7 +90,7 @@ pub fn look(run: &Running) -> Vec<String> {
         collect(&run.processes());
     }
     left.extend(run.processes().iter().map(Found::line));
-    if left.is_empty() && !run.heard.wait(Instant::now() + MOMENT, |said| said.ends == 2) {
+    if left.is_empty() && !run.output.wait(Instant::now() + MOMENT, |text| text.ends == 2) {
         left.push("its output is still open, so somebody holds it".to_owned());
     }
     left.extend(run.shm.left());

@@ -22,7 +22,7 @@ pub fn goes_on(job: Job, begin: &str, end: &str) {
     let same = lines.len() == 1 && lines[0].starts_with(begin) && lines[0].ends_with(end);
     outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
     let ends = outcome.out.lines().filter(|line| line.ends_with(" is at the end")).count();
-    outcome.check(ends == 4, "every PE should come to the end");
+    outcome.check(ends == 4, "every PE should finish");
 }
 
 /// Checks a job whose PE 3 is late for the barrier of all, and is stopped meanwhile.

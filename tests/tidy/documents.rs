@@ -27,7 +27,7 @@ fn the_settings_page_shows_the_settings_there_are() {
 
 /// A setting without a reason to change it should be a constant.
 #[test]
-fn every_setting_says_why_it_would_be_changed() {
+fn every_setting_has_a_reason_to_change_it() {
     const REASON_MAX: usize = 80;
     let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason.len() {
         0 => Some(format!("{}: no reason to change it", setting.name)),

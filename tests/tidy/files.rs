@@ -20,6 +20,7 @@ pub const CRATES: &[&str] = &[
     "crates/disk/src",
     "crates/engines/src",
     "crates/launch/src",
+    "crates/runtime/src",
     "crates/fabric-ucx/src",
     "crates/fabric-verbs/src",
 ];

@@ -24,7 +24,7 @@ const BANNED: &[(&str, &str)] = &[
 /// Files that write `Debug` text for a reader other than a person.
 const DEBUG_TEXT: &[(&str, &str)] = &[
     ("crates/control/src/trace.rs", "tracing hands over words so"),
-    ("src/pgas/world/fewer.rs", "an implementation of Debug"),
+    ("crates/runtime/src/pgas/world/fewer.rs", "an implementation of Debug"),
     ("crates/core/src/membership/drawing.rs", "a test, which compares by it"),
     ("crates/core/src/protocol/mod.rs", "the drawing names states as the table does"),
     ("crates/core/src/store/advice.rs", "a list of TOML"),

@@ -14,6 +14,7 @@
 //! unsafety         the files that may contain unsafe code
 //! layers           direction of imports; also circles (of files) and pure (the core)
 //! names            one word names one type
+//! prose            comments in plain English
 //! documents        links, the book, the settings, the manual; also messages (errors.md)
 //! promises         guarantees, and the rules broken on purpose (mutants)
 //! sums             the summary of a run

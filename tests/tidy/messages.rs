@@ -47,10 +47,10 @@ fn every_message_is_explained() {
 
 #[test]
 fn messages_are_found_in_attributes_and_calls() {
-    let text = "#[error(\n    \"-n {n}: no room \\\n     for that {}\", show(n)\n)]\n
+    let text = "#[error(\n    \"-n {n}: no space \\\n     for that {}\", show(n)\n)]\n
         world.abort(&format!(\"PE {pe} is gone for good\"));
         #[error(\"{0}\")] misuse(call, \"this PE holds the lock\")";
     let found: BTreeSet<String> = messages(text).into_iter().collect();
-    let wanted = [": no room for that", "is gone for good", "this PE holds the lock"];
+    let wanted = [": no space for that", "is gone for good", "this PE holds the lock"];
     assert_eq!(found, wanted.map(str::to_owned).into());
 }

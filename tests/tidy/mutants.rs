@@ -78,7 +78,7 @@ pub fn apart(rules: &[Rule], rows: &[&str]) -> Vec<String> {
         let names: Vec<&str> = column.split('`').skip(1).step_by(2).collect();
         let says_why = column.strip_prefix(NONE).is_some_and(|why| !why.is_empty());
         if names.is_empty() && !says_why {
-            wrong.push(format!("no rule stands for it, and no reason is given: {row}"));
+            wrong.push(format!("it has neither a rule nor a reason: {row}"));
         }
         let strange = names.iter().filter(|name| !says_why && !known.contains(**name));
         wrong.extend(strange.map(|name| format!("there is no rule {name}: {row}")));

@@ -1,15 +1,11 @@
-//! Comments in plain English: a count that may only fall.
+//! Comments in plain English.
 //!
 //! A comment opens with a verb (a function) or a noun (anything else), never with a noun clause,
-//! and names its subject. [`PHRASES`] lists the turns of phrase that a native reader stumbles over.
-//! Most of them are right somewhere, so their number is held, not each of them.
+//! and names its subject. [`PHRASES`] lists turns of phrase that a native reader stumbles over.
 //!
 //! Left out: strings and documents, which are read by people before they are printed.
 
 use super::files::{File, expect_none, snippet, sources};
-
-/// Comment lines of our Rust sources that may match. Lower it whenever the count has fallen.
-const MATCHES_MAX: usize = 2;
 
 /// Words that open no comment.
 const OPENINGS: &[&str] = &["What", "Which", "Whether", "Who", "Whom", "Whose", "That", "How"];
@@ -32,6 +28,14 @@ const PHRASES: &[(&str, &str)] = &[
     ("are to be", "must be, will be"),
     ("comes back", "restarts, is restored"),
     ("all are back", "all PEs have resumed"),
+    ("go back", "roll back"),
+    ("goes back", "rolls back"),
+    ("goes on", "continues"),
+    ("gives back", "releases, returns"),
+    ("is heard", "is received, arrives"),
+    ("beside", "next to, in addition to"),
+    ("for ever", "forever"),
+    ("somebody", "a PE, a process"),
 ];
 
 /// Returns the comment lines of a file that match, each with the advice.
@@ -63,13 +67,7 @@ fn has(text: &str, phrase: &str) -> bool {
 
 #[test]
 fn comments_are_plain_english() {
-    let found: Vec<String> = sources().iter().flat_map(matches).collect();
-    if found.len() > MATCHES_MAX {
-        let count = format!("{} comment lines; expected at most {MATCHES_MAX}", found.len());
-        expect_none(found.into_iter().chain([count]).collect());
-    } else {
-        assert_eq!(found.len(), MATCHES_MAX, "the count has fallen: lower MATCHES_MAX");
-    }
+    expect_none(sources().iter().flat_map(matches).collect());
 }
 
 #[test]

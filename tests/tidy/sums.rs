@@ -66,7 +66,7 @@ fn a_test_that_was_skipped_did_not_pass() {
     assert!(well && lines.len() == 3 && lines[2] == "4 passed, 0 failed, 1 skipped", "{lines:?}");
     assert_eq!(lines[..2].iter().map(|row| words(row)).collect::<Vec<_>>(), rows);
     // A need that is not in the list is invalid.
-    let (well, lines) = sums(&format!("SKIPPED: a: money: there is none\n{result}"));
+    let (well, lines) = sums(&format!("SKIPPED: a: money: we have no money\n{result}"));
     assert!(
         !well && lines.last().is_some_and(|l| l == "4 passed, 1 failed, 1 skipped"),
         "{lines:?}"

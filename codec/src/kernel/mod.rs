@@ -181,16 +181,16 @@ impl Kernel {
     ) {
         let is_copy = matches!((coefficients, sources), ([1], [_]));
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
-        let mut room = [0; N];
+        let mut buffer = [0; N];
         for at in (0..out.len()).step_by(if is_copy { PIECE } else { N }) {
             let range = at..out.len().min(at + if is_copy { PIECE } else { N });
             pieces.clear();
             pieces.extend(sources.iter().map(|source| &source[range.clone()]));
             pieces.iter().enumerate().for_each(|(nth, piece)| see(nth, piece));
             if !is_copy {
-                self.run(coefficients, &pieces, &mut [&mut room[..range.len()]], false);
+                self.run(coefficients, &pieces, &mut [&mut buffer[..range.len()]], false);
             }
-            let bytes = if is_copy { pieces[0] } else { &room[..range.len()] };
+            let bytes = if is_copy { pieces[0] } else { &buffer[..range.len()] };
             let more = range.end < out.len();
             put(Made { to: &mut out[range], bytes, more });
         }

@@ -348,7 +348,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
                 let out = |to: &usize| !of.blocks.contains(to);
                 ends || *at != of.head && self.of.blocks[*at].successors.iter().any(out)
             });
-            if !within || leaves || self.goes_round(of, block, inner) {
+            if !within || leaves || self.may_skip(of, block, inner) {
                 return false;
             }
             inner = Some(of);
@@ -357,7 +357,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
     }
 
     /// Returns true if an iteration may skip the block, or part of the inner loop.
-    fn goes_round(&self, of: &Loop, block: usize, inner: Option<&Loop>) -> bool {
+    fn may_skip(&self, of: &Loop, block: usize, inner: Option<&Loop>) -> bool {
         let (mut seen, mut waiting) = (BTreeSet::new(), vec![of.yes]);
         while let Some(at) = waiting.pop() {
             if inner.is_none() && at == block {

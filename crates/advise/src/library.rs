@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_say_what_arguments_are_and_the_last_may_go_on() {
+    fn letters_say_what_arguments_are_and_the_last_may_continue() {
         let copy = model("llvm.memcpy.p0.p0.i64").expect("known");
         assert!(copy.writes(0) && !copy.reads(0) && copy.reads(1) && copy.copies);
         let print = model("snprintf").expect("known");

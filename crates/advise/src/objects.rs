@@ -169,8 +169,8 @@ impl<'a> Objects<'a> {
         self.heap.insert(site, object);
     }
 
-    /// Returns the target of a call without a body; `None` if it has a body, is no call, or is a
-    /// call through a pointer.
+    /// Returns the target of a call without a body; `None` if it has a body, is not a call, or
+    /// is a call through a pointer.
     #[must_use]
     pub fn beyond(&self, site: Site) -> Option<Beyond<'a>> {
         let Op::Call { callee, .. } = &self.program.inst(site).op else {

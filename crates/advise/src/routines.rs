@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn table_1_says_what_a_safe_point_is() {
+    fn safe_points_are_those_of_table_1() {
         for name in GLOBAL {
             assert_eq!(routine(name, &[], false).sync, Sync::Global, "{name}");
             assert_eq!(routine(&format!("p{name}"), &[], false).sync, Sync::Global, "p{name}");

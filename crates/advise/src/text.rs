@@ -8,7 +8,7 @@ use crate::report::{Item, Level, Point, Report, bytes};
 /// Maximum number of places for a checkpoint that are listed.
 const PLACES: usize = 5;
 
-/// Renders the report; `brief` omits points that are no checkpoints.
+/// Renders the report; `brief` omits points that are not checkpoints.
 #[must_use]
 pub fn text(report: &Report, brief: bool) -> String {
     let mut text = String::new();

@@ -120,7 +120,7 @@ impl Memory {
 }
 
 #[test]
-fn what_programs_are_seen_to_do_is_in_the_solution() {
+fn observed_pointers_are_in_the_solution() {
     let mut seen = 0;
     for seed in 0..PROGRAMS {
         let mut random = Random(seed);

@@ -93,7 +93,7 @@ fn calls_by_name_through_a_pointer_and_assembly() {
 }
 
 #[test]
-fn a_call_inside_try_may_go_on_at_its_landing_pad() {
+fn a_call_inside_try_may_continue_at_its_landing_pad() {
     let module = read(CAUGHT);
     let main = function(&module, "main");
     let is = |inst: &Inst| {
@@ -131,7 +131,7 @@ const PLACED: &str = "define i32 @main() personality ptr @p {
 
 /// The macro of the header passes the routine to a function that returns it.
 #[test]
-fn a_checkpoint_that_says_its_place_is_called_by_name() {
+fn a_checkpoint_that_passes_its_place_is_called_by_name() {
     let program = |routine: &str| PLACED.replace("ROUTINE", routine);
     let calls = |text: &str| {
         let module = read(text);
@@ -148,7 +148,7 @@ fn a_checkpoint_that_says_its_place_is_called_by_name() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_its_line() {
+fn unknown_instructions_are_refused_with_their_line() {
     let wrong = |text: &str| module(text).expect_err("refused").to_string();
     let body = |line: &str| format!("define void @f() {{\n  {line}\n}}\n");
     assert_eq!(

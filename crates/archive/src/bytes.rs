@@ -217,8 +217,9 @@ pub mod tests {
         }
     }
 
-    /// Parity in files is found by the layout of its group, which files do not hold. If the layout
-    /// changes, older files must be refused: raise the version, and then the digest here.
+    /// Parity in files is found by the layout of its group, of which files hold only the name. If a
+    /// layout changes, older files must be refused: give it another name (`Code::of`) or raise the
+    /// version, and then change the digest here.
     #[test]
     fn parity_in_files_of_this_version_has_this_layout() {
         let mut digest = Hasher::new();

@@ -88,11 +88,11 @@ pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
             Err(why) if wanted.set.is_some() => {
                 return Err(format!("set {}: {why}", candidate.set));
             }
-            Err(why) => passed.push(format!("set {} is passed over: {why}", candidate.set)),
+            Err(why) => passed.push(format!("set {} is skipped: {why}", candidate.set)),
         }
     }
     match (passed.into_iter().next(), wanted.set) {
-        (Some(why), _) => Err(format!("there is no whole checkpoint; {why}")),
+        (Some(why), _) => Err(format!("there is no complete checkpoint; {why}")),
         (None, Some(_)) if !all.is_empty() => {
             let numbers: Vec<String> = all.iter().map(|it| format!("@{}", it.set)).collect();
             Err(format!("expected {}", numbers.join(" or ")))

@@ -14,7 +14,7 @@ use zstd::bulk::{Compressor, Decompressor};
 /// Compresses tiles, one after another.
 pub struct TileCompressor {
     zstd: Compressor<'static>,
-    room: Vec<u8>,
+    stored: Vec<u8>,
 }
 
 impl TileCompressor {
@@ -23,14 +23,14 @@ impl TileCompressor {
     /// # Errors
     /// There is no such level.
     pub fn new(level: u32) -> io::Result<TileCompressor> {
-        Ok(TileCompressor { zstd: Compressor::new(level as i32)?, room: Vec::new() })
+        Ok(TileCompressor { zstd: Compressor::new(level as i32)?, stored: Vec::new() })
     }
 
     /// Returns the stored form of a tile.
     pub fn compress<'a>(&'a mut self, tile: &'a [u8]) -> &'a [u8] {
-        self.room.resize(tile.len().saturating_sub(1), 0);
-        match self.zstd.compress_to_buffer(tile, self.room.as_mut_slice()) {
-            Ok(len) => &self.room[..len],
+        self.stored.resize(tile.len().saturating_sub(1), 0);
+        match self.zstd.compress_to_buffer(tile, self.stored.as_mut_slice()) {
+            Ok(len) => &self.stored[..len],
             Err(_) => tile, // the buffer only fits a shorter form
         }
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_all_lengths_come_back_and_none_takes_more_than_it_has() {
+    fn tiles_of_all_lengths_survive_a_round_trip_and_never_grow() {
         for level in [1, 3, 19] {
             let mut compressor = TileCompressor::new(level).expect("a level");
             let mut decompressor = TileDecompressor::default();
@@ -89,8 +89,8 @@ mod tests {
                 for tile in [vec![0; len], noise(len, true), noise(len, false)] {
                     let stored = compressor.compress(&tile).to_vec();
                     assert!(stored.len() <= len && (stored.len() < len || stored == tile));
-                    let mut room = vec![0xa5; len];
-                    assert!(decompressor.decompress(&stored, &mut room) && room == tile, "{len}");
+                    let mut bytes = vec![0xa5; len];
+                    assert!(decompressor.decompress(&stored, &mut bytes) && bytes == tile, "{len}");
                 }
             }
             let lens = [vec![0; TILE], noise(TILE, true), noise(TILE, false)];
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_stands_for_another_length_becomes_no_tile() {
+    fn truncated_tiles_and_other_lengths_are_refused() {
         let tile = noise(TILE, true);
         let stored = stored(&tile, 3);
         assert_eq!(read(&stored, TILE), Some(tile));
@@ -114,7 +114,7 @@ mod tests {
 
     /// Tests a frame that expands to a mebibyte, and two frames that expand to half of it each.
     #[test]
-    fn no_more_bytes_come_than_are_asked_for() {
+    fn decompression_never_exceeds_the_requested_length() {
         let much = stored(&vec![0; 1 << 20], 19);
         let twice = stored(&vec![0; 1 << 19], 19).repeat(2);
         assert!(much.len() < 200 && twice.len() < 400);

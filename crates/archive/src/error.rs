@@ -12,7 +12,7 @@ pub enum FormatError {
         found: u64,
     },
     /// It does not begin like such a file.
-    #[error("no {0} of a set: it does not begin as one")]
+    #[error("not a {0} of a set: unknown header")]
     Magic(&'static str),
     /// A version that this build does not know.
     #[error("version {found} of the format, expected {oldest} to {newest}")]
@@ -25,10 +25,10 @@ pub enum FormatError {
         newest: u32,
     },
     /// The checksum of the head does not match.
-    #[error("damaged: the checksum of its head does not hold")]
+    #[error("damaged: the checksum of its head does not match")]
     Damaged,
     /// The checksum of a tile does not match.
-    #[error("damaged: the checksum of tile {0} does not hold")]
+    #[error("damaged: the checksum of tile {0} does not match")]
     Tile(usize),
     /// Its checksum matches, but its contents are impossible.
     #[error("{0} cannot be")]

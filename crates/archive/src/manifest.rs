@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_read_back_as_it_was_written_and_nothing_else_is_taken() {
+    fn a_manifest_survives_a_round_trip_and_nothing_else_is_accepted() {
         assert_eq!(manifest().bytes() * 2, with_parity().bytes());
         assert_eq!(manifest().bytes(), 700_000);
         let compressed = |of: Manifest| Manifest { raw: Some(2_000_000), ..of };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_says_what_cannot_be_is_refused() {
+    fn an_inconsistent_manifest_is_refused() {
         type Change = fn(&mut Manifest);
         fn code(manifest: &mut Manifest) -> &mut Code {
             &mut manifest.parity.as_mut().expect("it has one").code

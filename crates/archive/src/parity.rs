@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_back_as_it_was_written_and_nothing_else_is_taken() {
+    fn a_head_survives_a_round_trip_and_nothing_else_is_accepted() {
         assert_eq!((head().data_len(), head().tiles().range(1).end), (1 << 17, 1 << 17));
         for stored in [vec![], vec![1 << 16, 9]] {
             let head = ParityHead { stored, ..head() };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_says_what_cannot_be_is_refused() {
+    fn an_inconsistent_head_is_refused() {
         type Change = fn(&mut ParityHead);
         let changes: [Change; 5] = [
             |head| head.owner.pe = Pe(4),

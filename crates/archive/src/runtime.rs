@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_said_once() {
+    fn names_are_listed_once_with_their_counts() {
         let all = ["__gcov0.main", "__gcov_root", "__gcov0.next", "list_sizes.1"];
         let all = all.map(|name| RuntimeVariable { name: name.into(), addresses: 0..8 });
         assert_eq!(names(&all), "__gcov0 (2), __gcov_root, list_sizes");
     }
 
     #[test]
-    fn a_file_is_looked_through_by_its_names() {
+    fn a_file_is_searched_by_name() {
         let own = std::env::current_exe().expect("a program");
         let bytes = std::fs::read(&own).expect("its bytes");
         // These tests name functions of gcov, and the symbol table contains their names.

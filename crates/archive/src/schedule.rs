@@ -381,7 +381,7 @@ impl Schedule {
                 return None;
             }
             Failure::Late => {
-                format!("node {node} hears of it too late; a larger SHMEM_FT_INTERVAL helps")
+                format!("node {node} learned of it too late; a larger SHMEM_FT_INTERVAL helps")
             }
             Failure::Overtaken => {
                 self.overtaken += 1;

@@ -42,9 +42,9 @@ pub enum Side {
     Launcher,
 }
 
-/// An error: the bytes were not written by a member of this job, or are no valid frame.
+/// An error: the bytes were not written by a member of this job, or are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what arrived was not written by a member of this job")]
+#[error("a message was not written by a member of this job")]
 pub struct NotAMember;
 
 enum SessionState {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_may_come_one_by_one() {
+    fn bytes_may_arrive_one_by_one() {
         let (mut agent, mut launcher) = pair();
         agent.say(b"hello".to_vec()).unwrap();
         for _ in 0..2 {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_played_again_says_nothing() {
+    fn a_replayed_recording_has_no_effect() {
         let (mut agent, mut launcher) = pair();
         agent.say(b"node 1".to_vec()).unwrap();
         let (hello, _) = carry(&mut agent, &mut launcher);

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_for_something_else_is_not_agreed_with() {
+    fn a_member_with_another_purpose_does_not_agree() {
         let which = |gate| Which { team: 1, number: 1, gate };
         let begin = |gate, me| {
             let own = (which(gate), me);

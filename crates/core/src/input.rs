@@ -30,13 +30,13 @@ pub struct Input {
 
 impl Input {
     /// Returns how many bytes may be read now.
-    pub fn room(&self) -> usize {
+    pub fn window(&self) -> usize {
         if self.ended { 0 } else { WINDOW - self.kept.len() }
     }
 
-    /// Accepts input, at most [`Input::room`] bytes; an empty slice marks its end.
+    /// Accepts input, at most [`Input::window`] bytes; an empty slice marks its end.
     pub fn take(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= self.room());
+        debug_assert!(bytes.len() <= self.window());
         self.ended |= bytes.is_empty();
         self.kept.extend(bytes);
     }
@@ -91,18 +91,18 @@ mod tests {
         input.take(&[]);
         assert_eq!(flow(&mut input, 1), [[0; 0]]);
         assert_eq!(flow(&mut input, 1), [[0; 0]; 0], "the end is told once");
-        assert_eq!(input.room(), 0, "nothing comes after the end");
+        assert_eq!(input.window(), 0, "nothing comes after the end");
     }
 
     #[test]
     fn no_more_is_read_than_fits_into_the_window() {
         let mut input = Input::default();
         input.take(&vec![7; WINDOW]);
-        assert_eq!(input.room(), 0);
+        assert_eq!(input.window(), 0);
         assert_eq!(flow(&mut input, 0).concat().len(), WINDOW);
-        assert_eq!(input.room(), 0, "sent is not acknowledged");
+        assert_eq!(input.window(), 0, "sent is not acknowledged");
         assert!(input.acknowledge(0, 1000));
-        assert_eq!(input.room(), 1000);
+        assert_eq!(input.window(), 1000);
         assert!(!input.acknowledge(0, WINDOW), "it was not sent so much");
     }
 

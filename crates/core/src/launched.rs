@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_of_several_is_found_and_nothing_else_is_one() {
+    fn only_a_task_of_several_is_detected() {
         for Launcher { name, tasks, rank } in LAUNCHERS {
             let line = of(&[(tasks, "4"), (rank, "3")]).expect("a task of four");
             let start = format!("{tasks}=4 and {rank}=3: {name} started 4 tasks, ");

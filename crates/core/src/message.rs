@@ -1,7 +1,7 @@
 //! The messages of the control connections. Pure data, transported elsewhere.
 //!
 //! Two conversations: launcher with agent, and agent with PE. An agent forwards a PE's messages as
-//! `Up::Said`, so the launcher sees one stream per node. On another host a supervisor starts the
+//! `Up::Message`, so the launcher sees one stream per node. On another host a supervisor starts the
 //! agent and tells it, as a launcher would, which job to join; such an agent sends `Hello` first.
 
 #![allow(missing_docs)] // the comment of each variant covers its fields
@@ -275,7 +275,7 @@ pub enum Down {
     /// Start a process, intended for the number `pe` if set; it sends `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
     /// Assign the number `pe` to the waiting process `proc`.
-    Assign { proc: ProcId, welcome: AssignmentMessage },
+    Assign { proc: ProcId, assignment: AssignmentMessage },
     /// The memory file of `node`, as a descriptor: pass it to every PE of this node.
     File { node: u32 },
     /// Address of that incarnation of `pe` for the engine between nodes: pass it to every PE.
@@ -318,7 +318,7 @@ pub enum Up {
     /// A process was started; its pidfd is attached.
     Started { proc: ProcId, pid: u32 },
     /// A process sent a message.
-    Said { proc: ProcId, what: PeMessage },
+    Message { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// Number of further bytes of standard input written to PE 0's pipe.
@@ -358,7 +358,7 @@ pub enum ToPe {
     /// First message: a parent-death pipe is attached, to be armed.
     ParentDeathPipe,
     /// This process is `pe`; the page of views is attached. `oversubscribed`: PEs share processors.
-    AssignmentMessage { job: Box<Job>, welcome: AssignmentMessage, oversubscribed: bool },
+    AssignmentMessage { job: Box<Job>, assignment: AssignmentMessage, oversubscribed: bool },
     /// The memory file of `node`, as a descriptor. Byte `i` of PE `k` is at `k * L + i` in it; L is
     /// the length of a segment.
     File { node: u32 },

@@ -42,29 +42,29 @@ rules! {
     /// Pulled data is trusted without checking the view.
     ViewNotChecked = "view-not-checked", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is not recomputed.
-    ParityNotMadeAnew = "parity-not-made-anew", simulator, "at_most_the_parity";
+    ParityNotRecomputed = "parity-not-recomputed", simulator, "at_most_the_parity";
     /// A checkpoint is decoded with the newest groups, not with those that encoded it.
     NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
     /// Parity groups never change, although PEs have moved.
-    GroupsKept = "groups-kept", unit, "groups_chosen_anew_survive_more";
+    GroupsKept = "groups-kept", unit, "new_groups_survive_more";
     /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
     /// A phase that a substitute inherits does not vote in a decision.
-    DeadUnheard = "dead-unheard", unit, "a_phase_is_believed_by_what_the_records_hold";
+    DeadVoteIgnored = "dead-vote-ignored", unit, "a_phase_is_believed_by_what_the_records_hold";
     /// Checkpoint calls at different places in the program match each other.
     EveryCallMeets = "every-call-meets", unit, "a_substitute_that_learned_elsewhere_is_behind";
     /// The first checkpoint call of a substitute is taken for the recorded one, without proof.
     OrderBelieved = "order-believed", unit, "order_alone_proves_no_place";
     /// A corrupt tile found in a recovery is not reported.
-    CorruptUnheard = "corrupt-unheard", simulator, "at_most_the_parity";
+    CorruptUnreported = "corrupt-unreported", simulator, "at_most_the_parity";
     /// Words posted by another incarnation are taken for this one's.
     StaleWordsTaken = "stale-words-taken", unit, "words_of_another_incarnation_are_refused";
     /// A PE in `shmem_finalize` rolls back like all others, although its program does not.
-    EndGoesBack = "end-goes-back", explorer, "protocol::explore::deaths_anywhere";
+    EndRollsBack = "end-rolls-back", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is recomputed from results that PEs in `shmem_finalize` have computed since.
     ParityOfTheEnd = "parity-of-the-end", explorer, "protocol::explore::deaths_anywhere";
     /// The waker does not fence between its store and its check for sleepers.
-    WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_is_seen_or_sees";
+    WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_sees_or_is_seen";
 
     // The store.
     /// A stamp is accepted for any tile.
@@ -72,9 +72,9 @@ rules! {
     /// A stamp does not cover the number of its checkpoint.
     NumberNotSealed = "number-not-sealed", unit, "a_stamp_of_another_checkpoint_job_or_pe";
     /// A record of the header is accepted with any seal.
-    SealBelieved = "seal-believed", unit, "one_flipped_bit_costs_nothing_and_one_in_each";
+    SealBelieved = "seal-believed", unit, "one_flipped_bit_is_harmless_and_one_in_each";
     /// A tile that changed in the previous checkpoint is kept from two checkpoints ago.
-    KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_what_is_not_so_any_more";
+    KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_stale_parity";
     /// A PE with an incomplete record of its writes is treated as if it were complete.
     DoubtsIgnored = "doubts-ignored", unit, "any_doubt_ends_it";
     /// Data that no old checksum verifies is restored.
@@ -90,9 +90,9 @@ rules! {
     /// Private memory is matched by order of registration.
     PrivateByOrder = "private-by-order", unit, "regions_fit_by_name_whatever_their_order";
     /// A checkpoint leaves out memory that a plan calls dead at some other place.
-    PlaceIgnored = "place-ignored", unit, "what_is_dead_at_the_place_is_left_out_and_nothing_else";
+    PlaceIgnored = "place-ignored", unit, "only_what_is_dead_at_the_place_is_left_out";
     /// Memory stays excluded after it is freed.
-    ExclusionOutlives = "exclusion-outlives", processes, "what_is_said_of_memory_ends_with_it";
+    ExclusionOutlives = "exclusion-outlives", processes, "attributes_of_memory_end_with_it";
     /// A new process writes to read-only memory that it adopts.
     ReadonlyOverwritten = "readonly-overwritten", processes, "readonly::a_loss_in_any_step";
     /// Memory that was read-only is written without a copy.
@@ -100,7 +100,7 @@ rules! {
     /// Memory is counted per job, not per machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
     /// A program that never asks why a checkpoint was refused is refused forever.
-    RefusedForEver = "refused-for-ever", unit, "the_loop_of_the_thesis_ends";
+    RefusedForever = "refused-forever", unit, "the_loop_of_the_thesis_ends";
 
     // The launcher: deaths, and their consequences.
     /// A substitute is chosen, and memory wiped, before all nodes show the death.
@@ -108,29 +108,29 @@ rules! {
     /// The memory of a lost node is not wiped.
     NotWiped = "not-wiped", unit, "a_lost_node_is_wiped_and_replaced_only_after";
     /// A node is declared lost before its lease is over.
-    DeclaredTooEarly = "declared-too-early", unit, "after_a_partition_the_launcher_s_side_goes_on";
+    DeclaredTooEarly = "declared-too-early", unit, "after_a_partition_the_launcher_s_side";
     /// A node whose lease is over keeps running.
-    LeaseWithoutEnd = "lease-without-end", unit, "after_a_partition_the_launcher_s_side_goes_on";
+    LeaseWithoutEnd = "lease-without-end", unit, "after_a_partition_the_launcher_s_side";
     /// A node renews the lease of another for longer than its own lasts.
     LeaseOutlivesParent = "lease-outlives-parent", unit, "after_a_partition_the_launcher_s_side";
     /// A third node's opinion on two that accuse each other is ignored.
-    AccuserBelieved = "accuser-believed", unit, "what_a_third_node_hears_says_which_of_two";
+    AccuserBelieved = "accuser-believed", unit, "a_third_node_decides_which_of_two";
     /// Deaths without progress are not counted.
     CrashNotCounted = "crash-not-counted", unit, "lives_that_only_repeat_a_checkpoint_are_no";
     /// A stopped PE is taken for dead.
-    StoppedIsDead = "stopped-is-dead", processes, "a_pe_that_is_stopped_is_said_to_be";
+    StoppedIsDead = "stopped-is-dead", processes, "a_stopped_pe_is_reported_as_stopped";
     /// A PE that is shutting down is reported to have closed its connection.
     BlamedTooSoon = "blamed-too-soon", processes, "a_pe_that_takes_long_to_end_is_not_blamed";
     /// The loop that renews leases waits for a node to end.
     LoopWaits = "loop-waits", processes, "a_node_that_takes_long_to_end_takes_no_other";
     /// Long waits are not reported.
-    StallUnsaid = "stall-unsaid", unit, "a_stall_is_said_once_and_a_short_wait_never";
+    StallUnreported = "stall-unreported", unit, "a_stall_is_reported_once_and_a_short_wait_never";
     /// A wait is reported as endless although some PE can still make progress.
     VerdictTooEarly = "verdict-too-early", unit, "every_combination_has_its_line_or_its_end";
     /// A peer that does not know the job's secret is accepted.
     SecretUnchecked = "secret-unchecked", unit, "another_secret_and_garbage_are_refused";
     /// A recorded heartbeat is accepted again.
-    ReplayHeard = "replay-heard", unit, "a_heartbeat_is_believed_once_by_whom_it_is_for";
+    ReplayAccepted = "replay-accepted", unit, "a_heartbeat_is_accepted_once_by_its_addressee";
 
     // Placement of PEs, and the end of a job.
     /// PEs run on processors outside the mask that they were given.
@@ -148,7 +148,7 @@ rules! {
     /// A job ends with status 0 whatever its programs return.
     StatusLost = "status-lost", unit, "a_job_ends_when_all_have_finalized_with_the_first";
     /// A script around a program is ended with it.
-    ScriptEnded = "script-ended", processes, "a_script_goes_on_after_a_program_that_ended_well";
+    ScriptEnded = "script-ended", processes, "a_script_continues_after_a_program_that_ended_well";
 
     // Between PEs.
     /// The operands of a reduction are combined sequentially, not in the tree.
@@ -162,55 +162,55 @@ rules! {
     /// A team reuses the place of another's records while a member has yet to read them.
     PlaceTakenEarly = "place-taken-early", explorer, "agree::explore::one_value_for_all";
     /// A PE posts up the tree without waiting for its children.
-    ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::nobody_goes_on";
+    ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::no_pe_continues";
     /// Words of two posts are combined into one.
     TornPostTaken = "torn-post-taken", unit, "words_of_two_posts_are_none";
 
     // Local rollback.
     /// An operation is logged after it has happened.
-    LoggedAfter = "logged-after", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    LoggedAfter = "logged-after", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An operation is marked done before it has happened.
-    DoneBefore = "done-before", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    DoneBefore = "done-before", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An operation in progress is not marked as under way.
-    NotUnderway = "not-underway", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    NotUnderway = "not-underway", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A PE does not announce that it may be about to write to another PE.
-    FlightNotShown = "flight-not-shown", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    FlightNotShown = "flight-not-shown", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// The bytes of an operation under way are skipped.
-    BegunSkipped = "begun-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    BegunSkipped = "begun-skipped", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A fetching operation does not wait for a target that is rolling back.
-    AnswerNotAwaited = "answer-not-awaited", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    AnswerNotAwaited = "answer-not-awaited", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An operation under way that must happen only once is repeated.
-    DoubtDoneAgain = "doubt-done-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    DoubtDoneAgain = "doubt-done-again", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An operation that the target already has is repeated.
-    NotSkipped = "not-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    NotSkipped = "not-skipped", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A PE's operations on its own memory are skipped.
-    OwnSkipped = "own-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    OwnSkipped = "own-skipped", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A get is repeated, instead of answered from the log.
-    ReadAgain = "read-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    ReadAgain = "read-again", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// The operations of peers are applied PE by PE, not in the order of their timestamps.
-    MergedByOrigin = "merged-by-origin", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    MergedByOrigin = "merged-by-origin", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An atomic operation leaves its new value, without regard to pending operations.
-    PendingIgnored = "pending-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    PendingIgnored = "pending-ignored", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A failed compare-and-swap is applied.
-    FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_goes_back";
+    FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A replay does not apply peers' operations that precede the value of a fetching one.
-    FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    FoundNotApplied = "found-not-applied", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A call that learns from peers takes its timestamp without the clock.
-    ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A PE does not adopt the timestamps of a meeting.
-    MeetingTimesIgnored = "meeting-times-ignored", explorer, "replay::explore::a_lost_pe_goes_back";
+    MeetingTimesIgnored = "meeting-times-ignored", explorer, "replay::explore::a_lost_pe_rolls";
     /// A replayed meeting does not apply the operations that peers did before it.
-    MeetingBringsNothing = "meeting-brings-nothing", explorer, "replay::explore::a_lost_pe_goes";
+    MeetingBringsNothing = "meeting-brings-nothing", explorer, "replay::explore::a_lost_pe_rolls";
     /// The predecessor's last meeting is taken for complete once all PEs have arrived.
-    LastMeetingTrusted = "last-meeting-trusted", explorer, "replay::explore::a_lost_pe_goes_back";
+    LastMeetingTrusted = "last-meeting-trusted", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A substitute reads the logs only before it announces that it drains, and not again.
-    NoSecondLook = "no-second-look", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    NoSecondLook = "no-second-look", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// An origin repeats an operation that its target has taken over.
     TakenTwice = "taken-twice", explorer, "replay::explore::two_losses_anywhere";
     /// Operations that a substitute took over are not recorded in its log.
     TakenNotNoted = "taken-not-noted", explorer, "replay::explore::two_losses_anywhere";
     /// Operations that were only logged are released before every node shows the loss.
-    ReleasedEarly = "released-early", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    ReleasedEarly = "released-early", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A value that an atomic operation fetched from memory that may be wiped is trusted.
     FoundInWiped = "found-in-wiped", explorer, "replay::explore::a_pe_lost_with_its_node";
     /// Bytes that a get read from memory that may be wiped are trusted.
@@ -241,6 +241,6 @@ pub fn chosen() -> Option<Mutant> {
     *CHOSEN.get_or_init(|| {
         let name = std::env::var("RAIDSHMEM_MUTANT").ok()?;
         let found = ALL.iter().find(|(own, _)| *own == name);
-        Some(found.unwrap_or_else(|| panic!("RAIDSHMEM_MUTANT={name}: there is none")).1)
+        Some(found.unwrap_or_else(|| panic!("RAIDSHMEM_MUTANT={name}: unknown")).1)
     })
 }

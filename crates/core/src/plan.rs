@@ -147,7 +147,7 @@ impl std::fmt::Display for Unrecoverable {
 impl std::error::Error for Unrecoverable {}
 
 /// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
-/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is no loss.
+/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is not a loss.
 pub fn check(
     group: usize,
     layout: &Layout,
@@ -228,7 +228,7 @@ mod tests {
 
     /// A lost PE still counts as lost if its snapshot was rebuilt before further damage was found.
     #[test]
-    fn what_was_lost_stays_lost_in_the_verdict() {
+    fn lost_pes_stay_lost_in_the_verdict() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
         let mut found = findings(&layout, &[2]);
         (found[2].snapshot, found[0].snapshot) = (0, u64::MAX);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn single_bears_no_lost_copy_and_double_bears_one() {
+    fn single_survives_no_lost_copy_and_double_survives_one() {
         let layout = Layout::new(Scheme::Mirror, 4).unwrap();
         let none = StoreFinding { snapshot: 1, ..StoreFinding::default() };
         let intact = vec![none; 4];

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_full_says_so_and_keeps_its_beginning() {
+    fn a_full_record_is_marked_and_keeps_its_beginning() {
         let mut results = record(60, &[(7, b"abc"), (8, &[1; 100]), (9, b"")]);
         assert_eq!(results.next("seven", 7), Known::Result(b"abc".to_vec()));
         assert_eq!(results.next("eight", 8), Known::NoRoom);

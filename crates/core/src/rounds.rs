@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_round_everybody_has_heard_of_everybody() {
+    fn after_the_last_round_every_pe_has_heard_from_all() {
         for size in 1..=LARGEST {
             let all = u64::MAX >> (64 - size);
             assert!(heard_after_all_rounds(size).into_iter().all(|heard| heard == all), "{size}");
@@ -150,7 +150,7 @@ mod tests {
     /// Runs PEs at any speed, in an order of a fixed random generator. No PE may leave before the
     /// last has arrived, and all must leave in the end.
     #[test]
-    fn nobody_leaves_a_meeting_before_all_have_come() {
+    fn no_pe_leaves_a_meeting_before_all_have_arrived() {
         for size in 1..=LARGEST {
             let mut random = 0x9e37_79b9_7f4a_7c15u64 ^ size as u64;
             let mut inbox = vec![vec![0u32; 8]; size];

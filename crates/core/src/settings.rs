@@ -126,7 +126,7 @@ pub enum SettingError {
     /// No PE rolls back, but lost PEs would be replaced.
     #[error(
         "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE={}: expected shrink, since a substitute \
-         would begin where nobody else is",
+         would start over on its own",
         substitute.name()
     )]
     RollbackNone {
@@ -148,11 +148,11 @@ pub enum SettingError {
     /// Local rollback without substitutes that could roll back.
     #[error(
         "SHMEM_FT_ROLLBACK=local with SHMEM_FT_SUBSTITUTE=shrink: expected spawn or spare, since \
-         a substitute goes back"
+         a substitute rolls back"
     )]
     LocalShrink,
     /// Checkpoints on disk in a job that never rolls back.
-    #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since nobody goes back")]
+    #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since no PE rolls back")]
     StoredInVain,
     /// Shrink mode with copies that are lost together with their PE.
     #[error(
@@ -201,7 +201,8 @@ impl Settings {
         table().iter().filter_map(|e| Some((e.name, e.show(self)?))).collect()
     }
 
-    /// Returns the time between two heartbeats; short enough that a few late ones are no death.
+    /// Returns the time between two heartbeats; short enough that a few late ones do not count as a
+    /// death.
     pub fn period(&self) -> Duration {
         self.node_timeout / 10
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back_to_who_asks_for_their_teller_and_to_nobody_else() {
+    fn words_are_accepted_only_from_the_expected_sender() {
         for incarnation in [0, 1, 7, u32::MAX] {
             let words: [u64; WORDS] = std::array::from_fn(|at| match at {
                 0 => tag(Incarnation(incarnation)),

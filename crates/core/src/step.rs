@@ -18,10 +18,10 @@ impl RecoveryStep {
     /// Returns a description of the step, for messages.
     pub const fn name(self) -> &'static str {
         match self {
-            RecoveryStep::Verify => "what is left is checked",
-            RecoveryStep::Rebuild => "what was lost is rebuilt",
-            RecoveryStep::Restore => "memory goes back to the checkpoint",
-            RecoveryStep::Reencode => "lost parity is computed anew",
+            RecoveryStep::Verify => "checking the surviving data",
+            RecoveryStep::Rebuild => "rebuilding lost data",
+            RecoveryStep::Restore => "restoring memory from the checkpoint",
+            RecoveryStep::Reencode => "recomputing lost parity",
         }
     }
 }

@@ -21,14 +21,14 @@ pub struct Claims {
     /// The number of the checkpoint.
     pub number: CheckpointNumber,
     /// Tiles that may be spilled at a time.
-    room: usize,
+    spilled_max: usize,
     /// The PEs that have not been read.
     left: std::vec::IntoIter<(Pe, SnapshotPin)>,
 }
 
 impl Claims {
-    /// Claims a checkpoint, with the PEs' parity if `parity`; at most `room` tiles of it are
-    /// spilled at a time.
+    /// Claims a checkpoint, with the PEs' parity if `parity`; at most `spilled_max` tiles of it
+    /// are spilled at a time.
     ///
     /// # Errors
     /// Memory cannot be mapped.
@@ -37,14 +37,14 @@ impl Claims {
         pes: &[(Pe, Part)],
         layout: Layout,
         parity: bool,
-        room: usize,
+        spilled_max: usize,
     ) -> Result<Claims, Failure> {
-        let most = room / pes.len().max(1);
+        let most = spilled_max / pes.len().max(1);
         let claim = |(pe, part): &(Pe, Part)| {
             SnapshotPin::new(part.clone(), layout, number, parity, most).map(|claim| (*pe, claim))
         };
         let claims: Vec<(Pe, SnapshotPin)> = pes.iter().map(claim).collect::<Result<_, _>>()?;
-        Ok(Claims { number, room, left: claims.into_iter() })
+        Ok(Claims { number, spilled_max, left: claims.into_iter() })
     }
 }
 
@@ -55,7 +55,7 @@ impl Iterator for Claims {
     /// PE, which has been read, needs no share.
     fn next(&mut self) -> Option<(Pe, SnapshotPin)> {
         let left = self.left.as_slice();
-        let share = self.room / left.len().max(1);
+        let share = self.spilled_max / left.len().max(1);
         left.iter().for_each(|(_, claim)| claim.spill().allow(share));
         self.left.next()
     }
@@ -64,9 +64,9 @@ impl Iterator for Claims {
 /// Returns how many tiles are read ahead, and how many may be spilled, if a node has `memory` bytes
 /// for its disk.
 pub fn shares(memory: u64) -> (usize, usize) {
-    let room = usize::try_from(memory / TILE as u64).unwrap_or(usize::MAX);
-    let ahead = (room / 2).clamp(1, AHEAD);
-    (ahead, room.saturating_sub(ahead))
+    let all = usize::try_from(memory / TILE as u64).unwrap_or(usize::MAX);
+    let ahead = (all / 2).clamp(1, AHEAD);
+    (ahead, all.saturating_sub(ahead))
 }
 
 /// The memory of a PE with a claimed checkpoint.

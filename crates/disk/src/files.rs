@@ -214,9 +214,13 @@ impl<H: PeHead> PeFile<H> {
     ///
     /// # Errors
     /// They cannot be read, or are damaged.
-    pub fn tile<'a>(&self, tile: usize, room: &'a mut TileScratch) -> Result<&'a [u8], SetError> {
+    pub fn tile<'a>(
+        &self,
+        tile: usize,
+        scratch: &'a mut TileScratch,
+    ) -> Result<&'a [u8], SetError> {
         let (tiles, place) = (self.head.tiles(), self.place(tile..tile + 1));
-        let TileScratch { bytes, stored, decompressor } = room;
+        let TileScratch { bytes, stored, decompressor } = scratch;
         let range = tiles.range(tile);
         bytes.resize((range.end - range.start) as usize, 0);
         let len = (place.end - place.start) as usize;

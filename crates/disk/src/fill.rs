@@ -89,7 +89,7 @@ pub fn fill<H: PeHead + Sync>(
     target.ask_huge(region, filling.whole());
     let tiles = filling.of_file().len().div_ceil(TILE);
     let runs = (0..tiles).step_by(RUN).map(|from| from..tiles.min(from + RUN));
-    target.pool.each(runs, TileScratch::default, |run, room| filler.run(file, run, room));
+    target.pool.each(runs, TileScratch::default, |run, scratch| filler.run(file, run, scratch));
     filler.write(0, begin);
     filler.write(len - end.len(), end);
     filler.write(len, &vec![0; filling.whole() - len]);
@@ -112,12 +112,12 @@ pub fn fill<H: PeHead + Sync>(
 
 impl Filler<'_> {
     /// Copies some tiles of the file, and seals the tiles of memory that lie wholly inside.
-    fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, room: &mut TileScratch) {
+    fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, scratch: &mut TileScratch) {
         let place = self.filling.place(tiles.clone());
         let from = (self.filling.region + place.start) / PAGE * PAGE;
         self.target.own.populate(from, self.filling.region + place.end - from);
         for tile in tiles.clone() {
-            match file.tile(tile, room) {
+            match file.tile(tile, scratch) {
                 Ok(bytes) => {
                     let Range { start, end } = self.filling.place(tile..tile + 1);
                     self.write(start, &bytes[..end - start]);

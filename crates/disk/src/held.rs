@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 1 << 16;
 /// Lists the sets, and folders that may become sets although the job that wrote them was killed.
 /// Unreadable ones are omitted.
 pub fn list(folder: &Path) -> Vec<Held> {
-    let (mut all, mut told) = (Vec::new(), BTreeSet::new());
+    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
     for (_, node) in sets::node_folders(folder).unwrap_or_default() {
         for set in sets::list(&node).unwrap_or_default() {
             let bytes = sets::manifest_bytes(&set.folder).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn list(folder: &Path) -> Vec<Held> {
             let (found, files) = files(&set.folder).unzip();
             let Some(owner) = of.or(found) else { continue };
             // Send each manifest once.
-            let is_new = manifest.is_some() && told.insert((owner.job, owner.number));
+            let is_new = manifest.is_some() && known.insert((owner.job, owner.number));
             let bytes = if is_new { bytes } else { Vec::new() };
             let files = files.unwrap_or_default();
             all.push(held(set.folder, owner, Some((set.number, bytes)), files));
@@ -75,7 +75,7 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
             sets::delete(set)?;
             gone.insert(set.number);
         }
-        sets::delete_left_behind(&node, &stay)?;
+        sets::delete_leftovers(&node, &stay)?;
         let _ = std::fs::remove_dir(&node); // a node that has nothing left
     }
     Ok(gone.into_iter().rev().collect())

@@ -128,9 +128,9 @@ impl Input {
         let from = first as u64 * TILE as u64;
         let damages: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
         let mut bytes = vec![0; (range.end - from) as usize];
-        let read = |(tile, into): (usize, &mut [u8]), room: &mut TileScratch| match self
+        let read = |(tile, into): (usize, &mut [u8]), scratch: &mut TileScratch| match self
             .file
-            .tile(first + tile, room)
+            .tile(first + tile, scratch)
         {
             Ok(bytes) => into.copy_from_slice(&bytes[..into.len()]),
             Err(error) => _ = lock(&damages).insert(tile, error),

@@ -102,7 +102,7 @@ impl Other<'_> {
                 Err(self.refused(&format!("that of {there}, expected {}", name.escape_debug())))
             }
             () if head.image.is_empty() && !self.all => {
-                let why = "its addresses are not known; --resume-rebuilt takes all as data";
+                let why = "its addresses are not known; --resume-rebuilt treats all words as data";
                 Err(self.refused(why))
             }
             () => Ok(()),
@@ -115,7 +115,8 @@ impl Other<'_> {
         match found.filter(|_| !self.all) {
             None => Ok(()),
             Some(nth) => Err(self.refused(&format!(
-                "{what} may hold an address in it, at byte {nth}; --resume-rebuilt takes it as data"
+                "{what} may hold an address in it, at byte {nth}; --resume-rebuilt treats it as \
+                 data"
             ))),
         }
     }

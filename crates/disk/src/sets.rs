@@ -113,8 +113,8 @@ impl Set {
 /// Reads every byte of a file; returns the damaged tiles. Every verification of a set uses this.
 pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMap<usize, SetError> {
     let found: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
-    let look = |tile: usize, room: &mut TileScratch| {
-        if let Err(error) = file.tile(tile, room) {
+    let look = |tile: usize, scratch: &mut TileScratch| {
+        if let Err(error) = file.tile(tile, scratch) {
             lock(&found).insert(tile, error);
         }
     };
@@ -300,7 +300,7 @@ pub fn delete(set: &Set) -> Result<(), SetError> {
 pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     let old: Vec<Set> = list(folder)?.into_iter().skip(keep).collect();
     old.iter().try_for_each(delete)?;
-    delete_left_behind(folder, &BTreeSet::new())?;
+    delete_leftovers(folder, &BTreeSet::new())?;
     Ok(old.into_iter().map(|set| set.number).collect())
 }
 
@@ -308,11 +308,11 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
 ///
 /// # Errors
 /// As above.
-pub fn delete_left_behind(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(), SetError> {
+pub fn delete_leftovers(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(), SetError> {
     for entry in fs::read_dir(folder).map_err(io_at(folder))?.flatten() {
         let (name, path) = (entry.file_name().into_string().unwrap_or_default(), entry.path());
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && !stay.contains(&path) && is_left_behind(&name, &path) {
+        if is_folder && !stay.contains(&path) && is_leftover(&name, &path) {
             step();
             fs::remove_dir_all(&path).map_err(io_at(&path))?;
         }
@@ -321,7 +321,7 @@ pub fn delete_left_behind(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(),
 }
 
 /// Returns true for a folder of ours that is not a set and is not being written.
-fn is_left_behind(name: &str, path: &Path) -> bool {
+fn is_leftover(name: &str, path: &Path) -> bool {
     let part = is_part(name);
     let set = name.strip_prefix("set-").is_some_and(|number| number.parse::<u64>().is_ok());
     let set = set && path.join(MANIFEST).symlink_metadata().is_err();

@@ -55,7 +55,7 @@ impl SpillCopier<'_> {
             }
             let count = self.tiles(part, len);
             let left = header.spill.read(part, count)..count;
-            let fits = left.len() <= header.spill.room(wanted) && self.has_memory(left.len());
+            let fits = left.len() <= header.spill.free_tiles(wanted) && self.has_memory(left.len());
             let copied = fits && self.copy((region, layout.spills[part as usize]), left.clone());
             let tiles = copied.then_some(left.len());
             header.spill.keep(part, wanted, Kept { from: left.start, tiles, len });

@@ -89,10 +89,10 @@ impl Order {
         made.transpose().map_err(|error| Failure::Refused(format!("zstd: {error}")))
     }
 
-    /// Claims the checkpoint, with a spill of at most `room` tiles.
-    fn claims(&self, room: usize) -> Result<Claims, Failure> {
+    /// Claims the checkpoint, with a spill of at most `spilled_max` tiles.
+    fn claims(&self, spilled_max: usize) -> Result<Claims, Failure> {
         let layout = Layout::new(self.heap_len as usize, self.n_pes as usize);
-        Claims::new(self.number, &self.pes, layout, !self.parity.is_empty(), room)
+        Claims::new(self.number, &self.pes, layout, !self.parity.is_empty(), spilled_max)
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fabric_is_what_was_asked_for_or_what_can_be_had() {
+    fn the_fabric_is_what_was_asked_for_or_what_is_available() {
         let absent = |fabric| FabricError::NotLoaded { fabric, why: "it.so: not there".to_owned() };
         let chosen = |asked, one_machine, ucx: bool, verbs: Option<bool>| {
             let probe = |fabric| match fabric {

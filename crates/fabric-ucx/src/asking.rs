@@ -70,11 +70,11 @@ impl Ucx {
     }
 
     /// Sends a request whose answer only a quiet waits for.
-    fn say_unanswered<T: Serialize>(&self, pe: Pe, (id, body): (u32, T)) -> Result<(), Lost> {
+    fn report_unanswered<T: Serialize>(&self, pe: Pe, (id, body): (u32, T)) -> Result<(), Lost> {
         let shared = self.shared;
         if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
-            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
-            self.complete(|_| room().then_some(()));
+            let is_below = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| is_below().then_some(()));
         }
         let mut state = self.turns.enter();
         state.usable(pe)?;
@@ -105,7 +105,7 @@ impl Ucx {
         &self,
         AmoRequest { pe, word, change }: AmoRequest,
     ) -> Result<(), Lost> {
-        self.say_unanswered(pe, (REQUEST, Request { word, change }))
+        self.report_unanswered(pe, (REQUEST, Request { word, change }))
     }
 
     /// Performs a get by messages.
@@ -135,7 +135,7 @@ impl Ucx {
         for write in writes {
             for (nth, bytes) in write.from.chunks(PIECE).enumerate() {
                 let offset = (write.offset + nth * PIECE) as u64;
-                let said = self.say_unanswered(write.pe, (WRITE, Data { offset, bytes }));
+                let said = self.report_unanswered(write.pe, (WRITE, Data { offset, bytes }));
                 first = first.and(said);
             }
         }

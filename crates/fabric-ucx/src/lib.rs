@@ -136,11 +136,11 @@ impl Ucx {
         let address = encode(&Address { job: local.job, worker: own, parts });
         let descriptor = worker.descriptor().map_err(refused("a descriptor to wait on"))?;
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
-        worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
-        worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
-        worker.hear::<_, READ>(shared).map_err(refused("hearing reads"))?;
-        worker.hear::<_, DATA>(shared).map_err(refused("hearing what was read"))?;
-        worker.hear::<_, WRITE>(shared).map_err(refused("hearing writes"))?;
+        worker.set_handler::<_, REQUEST>(shared).map_err(refused("receiving requests"))?;
+        worker.set_handler::<_, ANSWER>(shared).map_err(refused("receiving answers"))?;
+        worker.set_handler::<_, READ>(shared).map_err(refused("receiving reads"))?;
+        worker.set_handler::<_, DATA>(shared).map_err(refused("receiving data"))?;
+        worker.set_handler::<_, WRITE>(shared).map_err(refused("receiving writes"))?;
         let turns = Turns::new(Connections::new(worker, shared));
         let turns: &'static Turns<Connections> = Box::leak(Box::new(turns));
         let body = move || {

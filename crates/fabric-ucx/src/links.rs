@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Address, SegmentPart};
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
-use crate::shared::{NOBODY, Owed, Shared};
+use crate::shared::{Owed, Shared, UNCONNECTED};
 use crate::turns::{DelegatedPut, PLACES, Turns};
 use raidshmem_sys::lock;
 
@@ -127,8 +127,8 @@ impl Connections {
     /// Returns the connection to `pe`, making it on first use.
     pub fn usable(&mut self, pe: Pe) -> Result<Usable<'_>, Lost> {
         let Connections { worker, links, shared, .. } = self;
-        let nobody = Lost { pe, incarnation: Incarnation(NOBODY) };
-        let link = links.get_mut(pe.at()).and_then(Option::as_mut).ok_or(nobody)?;
+        let unconnected = Lost { pe, incarnation: Incarnation(UNCONNECTED) };
+        let link = links.get_mut(pe.at()).and_then(Option::as_mut).ok_or(unconnected)?;
         let lost = Lost { pe, incarnation: link.incarnation };
         if let End::Unused = link.end {
             link.end = match shared.local.events.gone(pe, link.incarnation) {
@@ -207,7 +207,7 @@ impl Connections {
     /// true if no endpoint is being closed.
     pub fn remove(&mut self, pe: Pe) -> bool {
         self.cut(pe);
-        self.shared.connected[pe.at()].store(NOBODY, Ordering::SeqCst);
+        self.shared.connected[pe.at()].store(UNCONNECTED, Ordering::SeqCst);
         if let Some(link) = self.links[pe.at()].take() {
             self.shared.oldest[pe.at()].store(link.incarnation.next().0, Ordering::SeqCst);
         }

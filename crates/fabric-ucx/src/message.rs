@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_not_believed() {
+    fn truncated_messages_are_refused() {
         let change = Change { how: Update::CompareSwap(7), operand: 1 };
         let request = letter(Request { word: WordAt { offset: 4096, bytes: 8 }, change });
         let bytes = encode(&request);

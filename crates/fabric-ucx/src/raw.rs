@@ -33,9 +33,9 @@ fn check(ucp: &'static Ucp, code: ucs_status_t) -> Result<(), Status> {
 }
 
 /// A receiver of messages.
-pub trait Hearer: Sync + 'static {
+pub trait MessageHandler: Sync + 'static {
     /// Handles a message of kind `id`; runs inside `Worker::progress`. `reply` answers the sender.
-    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>);
+    fn handle(&self, id: u32, message: &[u8], reply: Option<Endpoint>);
 }
 
 /// Set when an endpoint fails.
@@ -55,28 +55,28 @@ unsafe extern "C" fn failed(failure: *mut c_void, _: ucp_ep_h, _: ucs_status_t) 
 }
 
 /// The argument of the message callback.
-struct Ear<H: 'static> {
+struct HandlerArg<H: 'static> {
     ucp: &'static Ucp,
-    hearer: &'static H,
+    handler: &'static H,
 }
 
-unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
-    ear: *mut c_void,
+unsafe extern "C" fn handle<H: MessageHandler, const ID: u32>(
+    arg: *mut c_void,
     header: *const c_void,
     len: usize,
     _: *mut c_void,
     _: usize,
     param: *const ucp_am_recv_param_t,
 ) -> ucs_status_t {
-    // SAFETY: passed to UCP by `Worker::hear`, and lives forever.
-    let ear = unsafe { &*ear.cast::<Ear<H>>() };
+    // SAFETY: passed to UCP by `Worker::set_handler`, and lives forever.
+    let arg = unsafe { &*arg.cast::<HandlerArg<H>>() };
     // SAFETY: UCP lends `len` bytes for this call.
     let message = unsafe { std::slice::from_raw_parts(header.cast::<u8>(), len) };
     // SAFETY: UCP lends it for this call.
     let param = unsafe { &*param };
     let answered = param.recv_attr & u64::from(UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
-    let reply = answered.then_some(Endpoint { ucp: ear.ucp, at: param.reply_ep });
-    ear.hearer.heard(ID, message, reply);
+    let reply = answered.then_some(Endpoint { ucp: arg.ucp, at: param.reply_ep });
+    arg.handler.handle(ID, message, reply);
     UCS_OK
 }
 
@@ -171,9 +171,13 @@ impl Worker {
         fd.map_err(|_| Status { ucp: self.ucp, code: UCS_ERR_IO_ERROR })
     }
 
-    /// Delivers messages of kind `ID` to `hearer`.
-    pub fn hear<H: Hearer, const ID: u32>(&self, hearer: &'static H) -> Result<(), Status> {
-        let ear: &'static Ear<H> = Box::leak(Box::new(Ear { ucp: self.ucp, hearer }));
+    /// Delivers messages of kind `ID` to `handler`.
+    pub fn set_handler<H: MessageHandler, const ID: u32>(
+        &self,
+        handler: &'static H,
+    ) -> Result<(), Status> {
+        let arg: &'static HandlerArg<H> =
+            Box::leak(Box::new(HandlerArg { ucp: self.ucp, handler }));
         let params = ucp_am_handler_param {
             field_mask: u64::from(
                 UCP_AM_HANDLER_PARAM_FIELD_ID
@@ -183,8 +187,8 @@ impl Worker {
             ),
             id: ID,
             flags: UCP_AM_FLAG_WHOLE_MSG,
-            cb: Some(heard::<H, ID>),
-            arg: std::ptr::from_ref(ear).cast_mut().cast(),
+            cb: Some(handle::<H, ID>),
+            arg: std::ptr::from_ref(arg).cast_mut().cast(),
         };
         // SAFETY: the function receives the argument with its actual type, and it lives forever.
         check(self.ucp, unsafe { self.ucp.ucp_worker_set_am_recv_handler(self.worker, &params) })

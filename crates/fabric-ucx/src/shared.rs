@@ -21,11 +21,11 @@ use crate::bytes;
 use crate::message::{
     ANSWER, Answer, DATA, Data, Letter, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
 };
-use crate::raw::{Endpoint, Hearer};
+use crate::raw::{Endpoint, MessageHandler};
 use serde::{Deserialize, Serialize};
 
-/// A marker for no incarnation.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// The incarnation of a PE to which there is no connection.
+pub(super) const UNCONNECTED: u32 = u32::MAX;
 
 /// An answer that is due.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     pub local: Local,
     /// The lowest incarnation of each PE whose requests and answers are accepted.
     pub oldest: Box<[AtomicU32]>,
-    /// The incarnation of each PE that this process is connected to, or [`NOBODY`].
+    /// The incarnation of each PE that this process is connected to, or [`UNCONNECTED`].
     pub connected: Box<[AtomicU32]>,
     /// True while connected to that PE, unless the connection was found broken.
     pub whole: Box<[AtomicBool]>,
@@ -106,7 +106,7 @@ impl Shared {
         let pes = 0..local.n_pes;
         Shared {
             oldest: pes.clone().map(|_| AtomicU32::new(0)).collect(),
-            connected: pes.clone().map(|_| AtomicU32::new(NOBODY)).collect(),
+            connected: pes.clone().map(|_| AtomicU32::new(UNCONNECTED)).collect(),
             whole: pes.clone().map(|_| AtomicBool::new(false)).collect(),
             owed: Mutex::default(),
             unanswered: pes.map(|_| AtomicU64::new(0)).collect(),
@@ -179,7 +179,7 @@ impl Shared {
     }
 
     /// Serves a message of kind `id`. Returns `None` if it is not accepted or cannot be served.
-    fn hear(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
+    fn receive(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
         let segment = self.local.segment;
         match id {
             REQUEST => {
@@ -215,9 +215,9 @@ impl Shared {
     }
 }
 
-impl Hearer for Shared {
-    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
-        let _ = self.hear(id, message, reply); // rejected messages are dropped
+impl MessageHandler for Shared {
+    fn handle(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
+        let _ = self.receive(id, message, reply); // rejected messages are dropped
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
         let waits = |job, pe, incarnation| {
             for ticket in [0, 8] {
                 let answer = Letter { job, pe, incarnation, ticket, body: Answer { before: 77 } };
-                shared.heard(ANSWER, &encode(&answer), None);
+                shared.handle(ANSWER, &encode(&answer), None);
             }
             (shared.unanswered[1].load(Ordering::SeqCst), shared.answers.take(8))
         };

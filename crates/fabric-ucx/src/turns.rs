@@ -129,11 +129,11 @@ impl<T: Inside> Turns<T> {
     }
 
     fn begin(&'static self, mut inside: MutexGuard<'static, T>) -> Turn<T> {
-        self.begin_left(&mut inside);
+        self.begin_deferred(&mut inside);
         Turn { turns: self, inside: Some(inside) }
     }
 
-    fn begin_left(&'static self, inside: &mut T) {
+    fn begin_deferred(&'static self, inside: &mut T) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::AcqRel) {
             return;
         }
@@ -175,7 +175,7 @@ impl<T: Inside> Drop for Turn<T> {
                 return;
             }
             let Some(mut inside) = self.turns.free() else { return }; // that thread looks, too
-            self.turns.begin_left(&mut inside);
+            self.turns.begin_deferred(&mut inside);
         }
     }
 }
@@ -211,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_begun_by_who_goes_and_by_who_enters() {
+    fn leftover_work_is_begun_by_threads_that_leave_and_enter() {
         let turns: &'static Turns<Sums> = Box::leak(Box::new(Turns::new(Sums::default())));
         let turn = turns.enter();
         assert!(turns.try_enter().is_none() && leave(turns, 5));
         assert_eq!(turn.left, 0, "somebody is inside");
         drop(turn);
-        assert_eq!(lock(&turns.inside).sum, 5, "who went looked again");
+        assert_eq!(lock(&turns.inside).sum, 5, "the thread that left looked again");
         assert!(leave(turns, 7));
-        assert_eq!(lock(&turns.inside).sum, 12, "nobody was inside: who left it began it");
+        assert_eq!(lock(&turns.inside).sum, 12, "no thread was inside: the one that left began it");
         let turn = turns.enter();
         let left = (0..).take_while(|_| leave(turns, 1)).count();
         assert!((PLACES - 4..=PLACES).contains(&left), "{left}: some are under way");

@@ -35,7 +35,7 @@ use crate::wire::Address;
 const DEPTH: usize = 4;
 const COMPLETIONS: usize = 64;
 /// The offset in the page to which another agent's counter is read; the own counter is at offset 0.
-const ROOM: usize = 64;
+const READ_AT: usize = 64;
 /// Increments per period, so that every read finds a new value.
 const BEATS: u32 = 4;
 
@@ -120,7 +120,7 @@ impl Beats {
                 continue;
             }
             let mut bytes = [0; 8];
-            self.page.read(ROOM, &mut bytes);
+            self.page.read(READ_AT, &mut bytes);
             let value = u64::from_ne_bytes(bytes);
             moved |= value != watched.value;
             (watched.value, watched.open) = (value, false);
@@ -154,7 +154,7 @@ impl Signs for Beats {
         };
         watched.next = now + self.period;
         if let Some((place, key)) = watched.place {
-            let local = Bytes::Span(self.page.span(ROOM, 8));
+            let local = Bytes::Span(self.page.span(READ_AT, 8));
             let read = Work { id: 0, what: What::Read((place, key)), local, signal: true };
             watched.open = watched.open || watched.pair.post(&[read]).is_ok();
             return (None, moved);

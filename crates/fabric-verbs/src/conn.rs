@@ -71,7 +71,7 @@ fn widen(completed: u64, low: u32) -> u64 {
 }
 
 /// Returns how many of `depth` work requests may be posted now.
-fn room(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
+fn free_entries(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
     (depth - reserve).saturating_sub((posted - completed) as usize)
 }
 
@@ -244,8 +244,8 @@ impl Conn {
     }
 
     /// Returns how many work requests may be posted now; including the reserve if `answer`.
-    pub fn room(&self, sender: &Sender, answer: bool) -> usize {
-        room(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
+    pub fn free_entries(&self, sender: &Sender, answer: bool) -> usize {
+        free_entries(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
     }
 
     /// Makes later operations wait for earlier posts.
@@ -334,10 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_answers_when_there_is_none_for_others() {
-        assert_eq!(room(0, 0, 32, RESERVE), 32 - RESERVE);
-        assert_eq!((room(30, 3, 32, RESERVE), room(30, 3, 32, 0)), (0, 5));
-        assert_eq!(room(35, 3, 32, 0), 0);
+    fn answers_have_free_entries_when_requests_have_none() {
+        assert_eq!(free_entries(0, 0, 32, RESERVE), 32 - RESERVE);
+        assert_eq!((free_entries(30, 3, 32, RESERVE), free_entries(30, 3, 32, 0)), (0, 5));
+        assert_eq!(free_entries(35, 3, 32, 0), 0);
     }
 
     #[test]

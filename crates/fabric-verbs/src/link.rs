@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_pair_of_another_time_is_not_believed() {
+    fn a_queue_pair_of_another_time_is_rejected() {
         let mut link = Handshake::new(10);
         link.hear(Greeting { qpn: 20, have: 0, want: false });
         let then = link.hear(Greeting { qpn: 21, have: 10, want: true });

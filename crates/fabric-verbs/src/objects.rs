@@ -221,9 +221,9 @@ impl Queue {
         let mut done = [const { MaybeUninit::<ibv_wc>::uninit() }; LINKED];
         out.clear();
         while out.len() < most {
-            let room = done.as_mut_ptr().cast();
+            let array = done.as_mut_ptr().cast();
             // SAFETY: space for as many as requested.
-            let got = unsafe { ibv_poll_cq(self.entry, LINKED as i32, room) };
+            let got = unsafe { ibv_poll_cq(self.entry, LINKED as i32, array) };
             for done in &done[..got.max(0) as usize] {
                 // SAFETY: the call has filled that many.
                 let done = unsafe { done.assume_init_ref() };

@@ -99,25 +99,25 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_looked_at_for_as_long_as_waking_costs() {
+    fn polling_lasts_as_long_as_waking_costs() {
         assert_eq!(after([2; 10]).patience(), LEAST);
     }
 
     #[test]
-    fn what_is_slept_through_anyway_is_slept_through_at_once() {
+    fn a_wait_that_would_end_in_sleep_sleeps_at_once() {
         assert_eq!(after([15_000; 9]).patience(), MOST);
         assert_eq!(after([21_000; 9]).patience(), LEAST);
     }
 
     #[test]
-    fn what_nobody_looked_for_is_not_measured() {
+    fn unpolled_operations_are_not_measured() {
         let zero = Instant::now();
         let trip =
             |posted, missed, found| trip(zero + us(posted), zero + us(missed), zero + us(found));
         assert_eq!(trip(10, 1005, 1010), Some(us(1000)));
         assert_eq!(trip(10, 760, 1010), Some(us(1000)));
         assert_eq!(trip(10, 759, 1010), None, "it came at any time since 759");
-        assert_eq!(trip(10, 5, 1010), None, "nobody looked since it was posted");
+        assert_eq!(trip(10, 5, 1010), None, "no poll since it was posted");
         assert_eq!(trip(10, 5, 9), Some(us(0)), "it was found by a look that began before");
     }
 }

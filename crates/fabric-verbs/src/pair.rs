@@ -112,7 +112,7 @@ impl Pair {
         let (queue, inbox) = (Arc::clone(queue), inbox.map(Arc::clone));
         let own = Pair { entry, _queue: queue, _inbox: inbox, device: Arc::clone(device) };
         if (what.cap.max_inline_data as usize) < INLINE {
-            return Err(format!("{}: no room for {INLINE} bytes in work requests", device.name));
+            return Err(format!("{}: work requests cannot hold {INLINE} bytes", device.name));
         }
         Ok(own)
     }

@@ -212,7 +212,7 @@ impl Shared {
         address: &[u8],
     ) -> Result<(), FabricError> {
         let Some(address) = Address::decode(address) else {
-            return Err(refused("address", format!("that of PE {pe} is of another build")));
+            return Err(refused("address", format!("PE {pe} has another build")));
         };
         self.disconnect(pe);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);

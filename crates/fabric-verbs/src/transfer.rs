@@ -292,11 +292,11 @@ impl Shared {
         let conn = self.ready(ask.pe)?;
         if let Some(what) = self.by_device(&conn, ask)? {
             self.in_order(&conn)?;
-            let block = self.room_for(&conn, || self.free_block(), open, &mut take)?;
+            let block = self.resource(&conn, || self.free_block(), open, &mut take)?;
             let part = TransferPart { of: at, at: 0, len: size_of::<u64>() };
             return self.submit_one(conn, what, block, part).map(Open::Device);
         }
-        let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
+        let tag = self.resource(&conn, || conn.ask(), open, &mut take)?;
         let &AmoRequest { word, change, .. } = ask;
         if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
             conn.close(tag);
@@ -319,7 +319,7 @@ impl Shared {
         Ok(Flight { conn, number, block, part })
     }
 
-    fn room_for(
+    fn resource(
         &self,
         conn: &Conn,
         free: impl Fn() -> Option<u32>,

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_little_more_than_what_is_used() {
+    fn little_more_is_pinned_than_used() {
         let layout = Layout::new(1 << 30, 4);
         let windows = Windows::new(&layout);
         let heap = [1, FIRST, 5 * FIRST, 300 << 20].map(|used| (layout.heap, used));

@@ -77,7 +77,7 @@ impl Shared {
                 self.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
-            if conn.room(&sender, false) >= works.len() {
+            if conn.free_entries(&sender, false) >= works.len() {
                 let later = wake && conn.completed() < sender.wake.0;
                 if let (true, false, Some(last)) = (wake, later, works.last_mut())
                     && let What::Write(place) = last.what
@@ -157,7 +157,7 @@ impl Shared {
     /// Sends deferred messages while entries are free.
     fn flush(&self, conn: &Conn, sender: &mut Sender) {
         while !conn.is_broken()
-            && conn.room(sender, true) > 0
+            && conn.free_entries(sender, true) > 0
             && let Some(message) = sender.deferred.pop_front()
         {
             let bytes = message.encode();
@@ -347,7 +347,7 @@ impl Shared {
                     let message = self.message(ticket, done.bytes);
                     self.offer(ticket);
                     if let (Some(message), Some(conn)) = (message, self.listening(done.qpn)) {
-                        arrived |= self.heard(&conn, message);
+                        arrived |= self.receive(&conn, message);
                     }
                 }
             }
@@ -388,7 +388,7 @@ impl Shared {
 
     /// Handles a message of a peer. Returns true if the segment was changed or sleepers must look
     /// again.
-    fn heard(&self, conn: &Arc<Conn>, message: Message) -> bool {
+    fn receive(&self, conn: &Arc<Conn>, message: Message) -> bool {
         match message {
             Message::Update { tag, word, change } => {
                 let value = self.local.segment.update(word, change).unwrap_or(0);

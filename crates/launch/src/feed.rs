@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_late_is_told_how_much_it_missed() {
+    fn a_late_reader_learns_how_much_it_missed() {
         let (mut feed, from) = feed();
         let count = 3 * ROOM;
         (0..count).for_each(|number| feed.write(&note(number)));
@@ -132,7 +132,7 @@ mod tests {
             _ => 0,
         });
         let last = lines.last().unwrap().time.as_secs() + 1;
-        assert_eq!(notes + left_out.sum::<u64>(), last, "each was told or counted");
+        assert_eq!(notes + left_out.sum::<u64>(), last, "each was reported or counted");
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Sealed {
         let (to, beat) = postcard::from_bytes::<(Party, Beat)>(&plain).map_err(drop)?;
         let (from, number) = read_nonce(nonce).ok_or(())?;
         let newest = self.newest.entry(from).or_default();
-        let again = number <= *newest && !breaks(Mutant::ReplayHeard);
+        let again = number <= *newest && !breaks(Mutant::ReplayAccepted);
         if to != self.me || again {
             return Ok(None);
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_is_believed_once_by_whom_it_is_for() {
+    fn a_heartbeat_is_accepted_once_by_its_addressee() {
         let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 7));
         let beat = Beat::Ping(Duration::from_millis(5));
         let first = one.seal(Party::Launcher, beat).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_strangers_is_looked_at_in_portions() {
+    fn a_flood_of_unknown_datagrams_is_processed_in_portions() {
         let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (own, member, stranger) = (socket(), socket(), socket());
         let (at, key) = (own.local_addr().unwrap(), Secret([7; SECRET_LEN]));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_member_sealed_is_refused() {
+    fn datagrams_of_non_members_are_refused() {
         let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 8));
         let datagram = one.seal(Party::Launcher, Beat::Pong(Duration::ZERO)).unwrap();
         assert_eq!(two.open(&datagram), Err(()), "another job");

@@ -27,7 +27,7 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// A buffer that holds lines until they are known to belong to a program or to a failure. A line
 /// that ends with a given word is not forwarded.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<Mutex<Held>>);
+pub struct HeldOutput(Arc<Mutex<Held>>);
 
 #[derive(Debug)]
 struct Held {
@@ -39,13 +39,13 @@ struct Held {
     bell: Option<PipeWriter>,
 }
 
-impl Gate {
+impl HeldOutput {
     /// Creates a closed gate, and a pipe that reaches EOF once `word` arrives or can no longer
     /// arrive.
-    pub fn new(word: String) -> std::io::Result<(Gate, PipeReader)> {
+    pub fn new(word: String) -> std::io::Result<(HeldOutput, PipeReader)> {
         let (ring, bell) = std::io::pipe()?;
         let held = Held { open: false, bytes: Vec::new(), word, heard: false, bell: Some(bell) };
-        Ok((Gate(Arc::new(Mutex::new(held))), ring))
+        Ok((HeldOutput(Arc::new(Mutex::new(held))), ring))
     }
 
     /// Returns true once a line has ended with the word.
@@ -115,7 +115,7 @@ impl Carriers {
     pub fn carry_through(
         &mut self,
         from: impl Read + Send + 'static,
-        gate: Gate,
+        gate: HeldOutput,
     ) -> std::io::Result<()> {
         self.spawn(from, move |bytes| gate.pass(Stream::Err, bytes))
     }
@@ -221,16 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_by_its_last_line() {
-        let (gate, _) = Gate::new("word".into()).unwrap();
+    fn the_last_line_of_buffered_output_is_returned() {
+        let (gate, _) = HeldOutput::new("word".into()).unwrap();
         assert_eq!(gate.last_line(), None);
         gate.pass(Stream::Err, b"Warning: new key\nPermission denied (publickey).\r\n\n");
         assert_eq!(gate.last_line().as_deref(), Some("Permission denied (publickey)."));
     }
 
     #[test]
-    fn the_word_is_heard_and_not_carried_on() {
-        let (gate, mut ring) = Gate::new("last word".into()).unwrap();
+    fn the_word_is_detected_and_not_forwarded() {
+        let (gate, mut ring) = HeldOutput::new("last word".into()).unwrap();
         gate.pass(Stream::Err, b"a last word of it\nlast\nword\n");
         assert!(!gate.has_heard());
         gate.pass(Stream::Err, b"one\ncut off in last word\r\nConnection closed.\n");

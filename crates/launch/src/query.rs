@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_waited_for_as_long_as_it_can_become_one() {
+    fn an_incomplete_word_is_waited_for_while_it_may_match() {
         for begun in ["", "-", "--", "--sta", "--status", "--dump"] {
             assert_eq!(heard(begun.as_bytes()), None, "{begun}");
         }
@@ -317,7 +317,7 @@ mod tests {
         };
         let (one, two) = (running(7, "-n 2 ./a"), running(9, &"x".repeat(99)));
         assert_eq!(job("", std::slice::from_ref(&one)), Ok(7));
-        assert_eq!(job("12", &[]), Ok(12), "it is asked, and says so itself");
+        assert_eq!(job("12", &[]), Ok(12), "the job itself rejects the query");
         let none = "--status: which job? no job of this user runs here";
         assert_eq!(job("", &[]), Err(none.to_owned()));
         let which = "--status: which job? expected the process id of an oshrun: 7 (-n 2 \

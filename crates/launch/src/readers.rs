@@ -52,9 +52,7 @@ impl OutputFile {
         if let Some(Err(error)) = &tried
             && error.raw_os_error() == Some(libc::ENXIO)
         {
-            say(&format!(
-                "{name}: it is a FIFO that nobody reads: the job begins once somebody does"
-            ));
+            say(&format!("{name}: a FIFO without a reader: the job starts once one opens it"));
         }
         Ok(OutputFile { name, file: File::create(path)? })
     }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_the_jobs_and_ring_the_bell() {
+    fn results_arrive_in_the_order_of_the_jobs_and_ring_the_bell() {
         let mut worker = Worker::new().unwrap();
         (0..100).for_each(|number| worker.begin(move || number));
         let mut got = Vec::new();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_none_is_refused() {
+    fn an_invalid_time_is_refused() {
         for time in ["-1", "1e11", "1e300", "null"] {
             let text = format!(r#"{{"time":{time},"event":"note","line":""}}"#);
             assert!(serde_json::from_str::<Event>(&text).is_err(), "{text}");

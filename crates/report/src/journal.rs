@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pes_say_at_their_end_is_kept_by_pe() {
+    fn final_reports_are_kept_per_pe() {
         let mut journal = Journal::default();
         let keep = |journal: &mut Journal, report: ProgressReport| {
             journal.keep(&Event { time: Duration::ZERO, what: report.into() });

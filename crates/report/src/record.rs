@@ -128,8 +128,8 @@ pub enum ReadError {
     NotReport,
     /// Another version wrote it.
     #[error(
-        "a report of version {got}; expected version {VERSION}: use the oshreport beside the \
-         oshrun that wrote it"
+        "a report of version {got}; expected version {VERSION}: use the oshreport installed \
+         with the oshrun that wrote it"
     )]
     OtherVersion {
         /// Its version.
@@ -232,7 +232,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_report_survives_a_round_trip() {
         let mut record = record();
         let lost = What::Lost { pes: vec![Pe(3)], node: Some(3), cause: "lost".to_owned() };
         record.events.push(Event { time: Duration::from_millis(1500), what: lost });
@@ -242,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_by_name() {
+    fn an_invalid_record_is_refused_by_name() {
         let why = |text: &str| Record::read(text).unwrap_err().to_string();
         assert!(why(" \n").starts_with("empty; "));
         assert!(why("<html>").starts_with("not JSON: expected value at line 1"));
@@ -257,7 +257,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_named_must_be_there() {
+    fn named_items_must_exist() {
         let why = |change: fn(&mut Record)| {
             let mut record = record();
             change(&mut record);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_costs_nothing_and_one_in_each_entry_costs_the_record() {
+    fn one_flipped_bit_is_harmless_and_one_in_each_entry_costs_the_record() {
         fn words(record: &RegionRecord) -> [&AtomicU64; 8] {
             let [a, b] = &record.entries;
             [&a.number, &a.len, &a.places, &a.seal, &b.number, &b.len, &b.places, &b.seal]
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_ranges_is_there_until_it_is_void_or_damaged() {
+    fn range_records_last_until_they_are_void_or_damaged() {
         let records = RangeRecords([const { [const { AtomicU64::new(0) }; RANGE_WORDS] }; RANGES]);
         let held = |nth: usize, state| HeldRange {
             number: CheckpointNumber(3),

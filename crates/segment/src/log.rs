@@ -40,8 +40,8 @@ const TEXT: usize = 12;
 /// Words of two cache lines, which a processor fetches together.
 const APART: isize = 16;
 
-/// The log of a PE whose memory is not mapped.
-static NOBODY: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORDS + PES_MAX];
+/// The words of an empty log.
+static UNMAPPED: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORDS + PES_MAX];
 
 /// The interval of a log that has none yet.
 pub const NO_INTERVAL: u64 = u64::MAX;
@@ -117,9 +117,9 @@ impl<'a> Log<'a> {
         Log { words, n_pes, records, base, replica: None }
     }
 
-    /// Returns an empty log.
-    pub fn of_nobody(n_pes: usize) -> Log<'static> {
-        Log { words: &NOBODY, n_pes, records: NOBODY.len(), base: 0, replica: None }
+    /// Returns the empty log of a PE whose memory is not mapped.
+    pub fn unmapped(n_pes: usize) -> Log<'static> {
+        Log { words: &UNMAPPED, n_pes, records: UNMAPPED.len(), base: 0, replica: None }
     }
 
     /// Returns this log for its owner, which writes to `replica` too.
@@ -153,7 +153,7 @@ impl<'a> Log<'a> {
     pub fn fetch(&self, replica: &Log) -> u64 {
         let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Light, Word::Flight];
         let own = own.map(|word| word as usize);
-        let tail = (replica.get(Word::Tail) as usize).min(self.room());
+        let tail = (replica.get(Word::Tail) as usize).min(self.capacity());
         for at in (0..self.records + tail / 8).filter(|at| !own.contains(at)) {
             self.words[at].store(replica.words[at].load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -208,7 +208,7 @@ impl<'a> Log<'a> {
     }
 
     /// Returns the capacity for records in bytes.
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         (self.words.len() - self.records) * 8
     }
 
@@ -259,7 +259,7 @@ impl<'a> Log<'a> {
         let bytes = u64::from(bytes);
         let words = [head, 0, record.time, record.at, bytes, step, record.digest];
         let write = |all: &[AtomicU64]| {
-            let all = all[at..].first_chunk::<HEAD>().expect("room for a head").iter().zip(words);
+            let all = all[at..].first_chunk::<HEAD>().expect("a whole head").iter().zip(words);
             all.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         };
         self.replica.into_iter().for_each(write);
@@ -273,7 +273,7 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn read(&self, from: usize) -> Option<Located> {
         let tail = self.get(Word::Tail) as usize;
-        if from.checked_add(HEAD * 8)? > tail.min(self.room()) {
+        if from.checked_add(HEAD * 8)? > tail.min(self.capacity()) {
             return None;
         }
         let at = self.records + from / 8;

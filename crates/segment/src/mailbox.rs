@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_survives_the_mailbox() {
+    fn posts_survive_the_mailbox() {
         let (entry, first) = (empty(), posted(70));
         assert_eq!(entry.read(Incarnation(0)), PeerStatus::default());
         write(&entry, &first, Incarnation(0));
@@ -121,7 +121,7 @@ mod tests {
 
     /// Tests both orders of their writes.
     #[test]
-    fn a_successor_and_who_was_declared_dead_do_not_meet() {
+    fn a_successor_and_a_pe_declared_dead_do_not_interfere() {
         for late in [false, true] {
             let (entry, dead, next) = (empty(), posted(70), posted(900));
             write(&entry, &dead, Incarnation(4));

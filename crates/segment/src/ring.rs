@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_written_is_left_out_until_somebody_inherits() {
+    fn an_entry_being_written_is_omitted_until_the_ring_is_inherited() {
         let memory = words(3);
         let ring = Ring::of(&memory);
         ring.write(1, Incarnation(0), "first");

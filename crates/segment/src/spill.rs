@@ -94,7 +94,7 @@ impl Spill {
     }
 
     /// Returns how many more tiles of that checkpoint the PE may copy to the spill.
-    pub fn room(&self, number: CheckpointNumber) -> usize {
+    pub fn free_tiles(&self, number: CheckpointNumber) -> usize {
         let most = self.most.load(Ordering::SeqCst);
         most.saturating_sub(self.copied(number) as u64) as usize
     }
@@ -137,27 +137,34 @@ mod tests {
     use StorePart::{Slot, Snapshot};
 
     #[test]
-    fn what_is_kept_is_of_the_checkpoint_that_is_wanted_and_counted() {
+    fn the_spill_keeps_and_counts_only_the_wanted_checkpoint() {
         let zero = || AtomicU64::new(0);
         let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
         let spill =
             Spill { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
         assert_eq!((spill.wanted(), spill.kept(Slot, N(3))), (None, None));
         spill.want(N(3), false, 10);
-        assert_eq!((spill.wanted(), spill.room(N(3))), (Some(N(3)), 10));
+        assert_eq!((spill.wanted(), spill.free_tiles(N(3))), (Some(N(3)), 10));
         assert_eq!((spill.read(Snapshot, 7), spill.read(Slot, 7)), (0, 7), "no parity is wanted");
         spill.note_read(Snapshot, 4);
         assert_eq!((spill.read(Snapshot, 7), spill.read(Snapshot, 2)), (4, 2));
         let three = Kept { from: 4, tiles: Some(3), len: 400_000 };
         spill.keep(Snapshot, N(3), three);
         assert_eq!((spill.kept(Snapshot, N(3)), spill.kept(Snapshot, N(4))), (Some(three), None));
-        assert_eq!((spill.copied(N(3)), spill.room(N(3)), spill.room(N(4))), (3, 7, 10));
+        assert_eq!(
+            (spill.copied(N(3)), spill.free_tiles(N(3)), spill.free_tiles(N(4))),
+            (3, 7, 10)
+        );
         spill.keep(Slot, N(3), Kept { from: 0, tiles: None, len: 400_000 });
-        assert_eq!(spill.room(N(3)), 7, "nothing was copied");
+        assert_eq!(spill.free_tiles(N(3)), 7, "nothing was copied");
         spill.allow(2);
-        assert_eq!(spill.room(N(3)), 0);
+        assert_eq!(spill.free_tiles(N(3)), 0);
         spill.want(N(3), true, 10);
-        assert_eq!((spill.kept(Snapshot, N(3)), spill.room(N(3))), (None, 10), "it was given back");
+        assert_eq!(
+            (spill.kept(Snapshot, N(3)), spill.free_tiles(N(3))),
+            (None, 10),
+            "it was given back"
+        );
         spill.release();
         assert_eq!(spill.wanted(), None);
     }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_word_holds_then_is_known_without_it() {
+    fn the_value_after_a_change_is_computed() {
         let hows = (0..8).filter_map(|code| Update::of_code(code, u64::MAX - 6));
         for (how, bytes) in hows.flat_map(|how| [2usize, 4, 8].map(|bytes| (how, bytes))) {
             assert_eq!(Update::of_code(how.code().0, how.code().1), Some(how));

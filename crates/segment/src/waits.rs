@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_waits_have_the_same_serial() {
+    fn no_two_waits_share_a_serial() {
         let waits = empty();
         let serial = || {
             let _showing = waits.show(Waiting::anyone("a"), CheckpointNumber(0));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_owner_left_is_gone_and_its_serial_is_not_used_again() {
+    fn waits_of_a_dead_owner_vanish_and_their_serials_are_not_reused() {
         let waits = empty();
         std::mem::forget(waits.show(Waiting::anyone("a"), CheckpointNumber(0)));
         let left = seen(&waits)[0].serial;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_one_that_went_bad_is_no_harm() {
+    fn a_long_name_is_cut_and_one_that_went_bad_is_harmless() {
         let waits = empty();
         let long = Box::leak("x".repeat(CALL + 9).into_boxed_str());
         let _showing = waits.show(Waiting::anyone(long), CheckpointNumber(0));

@@ -10,7 +10,7 @@
 //! line 21  call site of the checkpoint, its number, the caller; activity since a restart; whether
 //!          the call saves
 //! line 22. call chain: return addresses in the executable
-//! line 24. heard                 barriers of nodes: one word per round, on each node's lowest PE
+//! line 24. node_rounds           barriers of nodes: one word per round, on each node's lowest PE
 //! line 28  abort                 the job ends; written by the agent
 //! line 29. waits                 calls in which threads of the owner wait; read by its agent
 //! ```
@@ -184,7 +184,7 @@ pub struct Words {
     /// Its return addresses, innermost first, relative to the executable; 0 after the last.
     pub chain: Line<[AtomicU64; CHAIN]>,
     /// The barriers entered by the partner of each round of a meeting of nodes, by [`Barrier`].
-    pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
+    pub node_rounds: [Line<[AtomicU64; ROUNDS]>; 2],
     /// Futex word; 1 once the job is aborted, which ends the owner too.
     pub abort: Line<AtomicU32>,
     /// The waits of the owner's threads.
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_seen_or_sees() {
+    fn a_sleeper_sees_or_is_seen() {
         let (waker, sleeper) = (Trace::default(), Trace::default());
         waker.0.borrow_mut().push(Step::StoreWord);
         is_awaited(&waker);

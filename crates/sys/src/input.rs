@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_without_an_end_is_read_to_its_end() {
+    fn endless_files_are_not_read_to_their_end() {
         for device in ["/dev/zero", "/dev/urandom"] {
             let error = bytes(Path::new(device), 1 << 20, Pipes::Read).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{device}");

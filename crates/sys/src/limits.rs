@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_all_named() {
+    fn every_limit_is_named() {
         let line = of_processes();
         for word in ["ulimit -u is ", "kernel.pid_max is "] {
             assert!(line.contains(word), "{line}");

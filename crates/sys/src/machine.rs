@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enclosure_is_what_can_be_read_and_tells_machines_apart() {
+    fn an_enclosure_is_readable_and_distinguishes_machines() {
         let folder = std::env::temp_dir().join(format!("dmi-{}", std::process::id()));
         std::fs::create_dir(&folder).expect("a folder for the test");
         assert_eq!(enclosure_from(&folder), Enclosure::default());

@@ -449,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_absent_is_what_nobody_wrote() {
+    fn absent_pages_are_those_never_written() {
         let page = page_size();
         let file = Arc::new(create("holes", 96 * page).unwrap());
         for from in [0, 32 * page] {

@@ -65,21 +65,21 @@ impl WorkerPool {
     }
 
     /// Runs `work` on each of `items`, handed out in order to all threads. Each thread has scratch
-    /// of its own, which `room` creates.
+    /// of its own, which `scratch` creates.
     ///
     /// # Panics
     /// If `work` panics in any thread, after all have ended.
     pub fn each<T, R>(
         &self,
         items: impl IntoIterator<Item = T, IntoIter: Send>,
-        room: impl Fn() -> R + Sync,
+        scratch: impl Fn() -> R + Sync,
         work: impl Fn(T, &mut R) + Sync,
     ) {
         let items = items.into_iter();
         let few = items.size_hint().1.is_some_and(|most| most < FEW);
         let Some(pool) = self.pool().filter(|_| !few) else {
-            let mut room = room();
-            return items.for_each(|item| work(item, &mut room));
+            let mut scratch = scratch();
+            return items.for_each(|item| work(item, &mut scratch));
         };
         let mut items = items;
         if breaks(Mutant::ItemLeftOut) {
@@ -88,9 +88,9 @@ impl WorkerPool {
         let items = Mutex::new(items);
         let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
         let share = || {
-            let mut room = room();
+            let mut scratch = scratch();
             while let Some(item) = next() {
-                work(item, &mut room);
+                work(item, &mut scratch);
             }
         };
         pool.in_place_scope(|scope| {
@@ -109,12 +109,12 @@ impl WorkerPool {
     pub fn numbers<R>(
         &self,
         numbers: Range<usize>,
-        room: impl Fn() -> R + Sync,
+        scratch: impl Fn() -> R + Sync,
         work: impl Fn(usize, &mut R) + Sync,
     ) {
         let end = numbers.end;
         let runs = numbers.step_by(RUN).map(|from| from..end.min(from + RUN));
-        self.each(runs, room, |run, room| run.for_each(|number| work(number, room)));
+        self.each(runs, scratch, |run, scratch| run.for_each(|number| work(number, scratch)));
     }
 
     /// Returns the helper threads; None for a pool of one, or if they cannot be started.
@@ -178,16 +178,16 @@ mod tests {
 
     /// Each waits for all others, so the test would hang if one thread had two of the items.
     #[test]
-    fn all_threads_work_at_the_same_time_and_each_has_its_room() {
+    fn all_threads_run_at_once_each_with_its_own_scratch() {
         let (pool, here) = (pool(4), Barrier::new(4));
         let threads = Mutex::new(HashSet::new());
         pool.each(
             0..4,
             || current().id(),
-            |_, room| {
-                assert_eq!(*room, current().id());
+            |_, scratch| {
+                assert_eq!(*scratch, current().id());
                 here.wait();
-                threads.lock().unwrap().insert(*room);
+                threads.lock().unwrap().insert(*scratch);
             },
         );
         let threads = threads.into_inner().unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_any_thread_is_one_of_the_call_and_the_pool_goes_on() {
+    fn a_panic_of_any_thread_is_one_of_the_call_and_the_pool_continues() {
         for threads in [1, 3] {
             let pool = pool(threads);
             let work = |item: usize, (): &mut ()| assert!(item != 77, "item 77 is bad");

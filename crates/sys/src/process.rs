@@ -328,8 +328,8 @@ pub fn stop() {
 /// stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    let (told, here) = sync_channel(1);
-    let body = move || as_own(told, body);
+    let (started, here) = sync_channel(1);
+    let body = move || as_own(started, body);
     without_signals(|| builder.spawn(body))?;
     let _ = here.recv();
     Ok(())
@@ -343,17 +343,17 @@ pub fn scoped_helper<'scope>(
     body: impl FnOnce() + Send + 'scope,
 ) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    let (told, here) = sync_channel(1);
-    let body = move || as_own(told, body);
+    let (started, here) = sync_channel(1);
+    let body = move || as_own(started, body);
     without_signals(|| builder.spawn_scoped(scope, body))?;
     let _ = here.recv();
     Ok(())
 }
 
 /// Runs `body` on a thread that is registered as the library's before its start returns.
-fn as_own(told: SyncSender<()>, body: impl FnOnce()) {
+fn as_own(started: SyncSender<()>, body: impl FnOnce()) {
     let _own = threads::own();
-    let _ = told.send(());
+    let _ = started.send(());
     body();
 }
 
@@ -461,7 +461,7 @@ mod tests {
 
     /// There is no parent to report to, and the standard library turns an attempt into a crash.
     #[test]
-    fn a_child_whose_parent_is_gone_ends_without_a_word() {
+    fn a_child_whose_parent_died_ends_silently() {
         let other = getppid().expect("a test is started by something");
         let mut command = Command::new("/bin/true");
         // SAFETY: system calls only.

@@ -35,8 +35,8 @@ pub const FDS_MAX: usize = 4;
 /// Maximum packet size; the kernel can queue more than that for a socket.
 const PACKET_MAX: usize = 64 << 10;
 /// First byte of a packet: the location of its message.
-const HERE: u8 = 0;
-const BESIDE: u8 = 1;
+const IN_PACKET: u8 = 0;
+const IN_FILE: u8 = 1;
 
 /// The reason why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum ChannelError {
     #[error("control connection: descriptor {0} was closed before this program began")]
     Gone(i32),
     /// The bytes do not come from a member of the job.
-    #[error("control connection: what arrived was not written by a member of this job")]
+    #[error("control connection: a message was not written by a member of this job")]
     Foreign,
 }
 
@@ -184,8 +184,8 @@ impl Channel {
             return Err(ChannelError::Descriptors);
         }
         let message = match place {
-            HERE => decode(rest)?,
-            BESIDE if !fds.is_empty() => decode(&whole(&fds.remove(0))?)?,
+            IN_PACKET => decode(rest)?,
+            IN_FILE if !fds.is_empty() => decode(&whole(&fds.remove(0))?)?,
             _ => return Err(ChannelError::Malformed(got.bytes)),
         };
         Ok(Received { message, fds, sender })
@@ -221,7 +221,7 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
 
 /// Encodes a message as a packet, with a file if it is long.
 fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), ChannelError> {
-    let packet = postcard::to_extend(message, vec![HERE]);
+    let packet = postcard::to_extend(message, vec![IN_PACKET]);
     let packet = packet.map_err(|_| ChannelError::Malformed(0))?;
     let message = &packet[1..];
     match packet.len() {
@@ -231,7 +231,7 @@ fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), Chann
     }
     let file = memory::create("raidshmem-message", message.len())?;
     memory::write_at(&file, 0, message)?;
-    Ok((vec![BESIDE], Some(file)))
+    Ok((vec![IN_FILE], Some(file)))
 }
 
 /// A channel whose sender never waits: messages that do not fit are queued in order. Both sides of
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_who_sent_a_message() {
+    fn the_kernel_identifies_the_sender_of_a_message() {
         let (a, b) = Channel::pair().unwrap();
         let b = Outbox::new(b);
         a.send(&1u32, &[]).unwrap();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_heard_of_an_end_that_left_something_unread() {
+    fn the_last_message_of_an_end_with_unread_data_arrives() {
         let (a, b) = Channel::pair().unwrap();
         a.send(&1u32, &[]).unwrap();
         b.send(&2u32, &[]).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_and_a_closed_end_is_said() {
+    fn garbage_is_refused_and_a_closed_end_is_reported() {
         let (a, b) = Channel::pair().unwrap();
         a.send(&vec![255u8; 9], &[]).unwrap();
         let got = b.receive::<(String, String, String)>();

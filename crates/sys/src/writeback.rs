@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_waited_for_and_what_is_no_file_is_an_error() {
+    fn writeback_can_be_awaited_and_needs_a_file() {
         let name = format!("writeback-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut file = std::fs::File::create(&path).expect("a file");

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_named_once() {
+    fn written_pages_are_reported_once() {
         let (_file, mapping) = mapped();
         (0..PAGES / 2).for_each(|page| poke(&mapping, page)); // half of the pages are present
         let Some(watch) = watched(&mapping) else { return };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_by_the_kernel_and_by_threads_are_seen() {
+    fn writes_by_the_kernel_and_by_threads_are_detected() {
         let (file, mapping) = mapped();
         let Some(watch) = watched(&mapping) else { return };
         let (at, other) = (mapping.base() as usize, create("other", 3 * PAGE).unwrap());
@@ -305,7 +305,7 @@ mod tests {
 
     /// Pages that the kernel dropped from the page table are listed if they were written.
     #[test]
-    fn what_is_no_longer_in_the_page_table_is_not_forgotten() {
+    fn unmapped_pages_are_not_forgotten() {
         use rustix::mm::{Advice, madvise};
         let (_file, mapping) = mapped();
         (0..PAGES).for_each(|page| poke(&mapping, page));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_watched_is_an_error() {
+    fn an_unwatched_range_is_an_error() {
         let (_file, mapping) = mapped();
         let Some(mut watch) = watch() else { return };
         let start = mapping.base() as usize;

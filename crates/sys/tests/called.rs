@@ -6,7 +6,7 @@ use raidshmem_sys::site::{here, name};
 #[test]
 fn a_site_is_named_by_the_lines_of_the_program() {
     let site = here();
-    let named = name(&site.chain, "/no/such/folder");
+    let named = name(&site.chain, &["/no/such/folder"]);
     // Without debug information there is no line.
     let first = named.starts_with("called.rs:") || named.starts_with("address 0x");
     assert!(first && !named.contains("caller.rs") && !named.contains("site.rs"), "{named}");

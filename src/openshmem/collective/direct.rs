@@ -23,7 +23,7 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction as tree};
 
 use super::exchange::{self, Actors};
-use super::merge::{self, with_scratch};
+use super::merge::{self, Operator, with_scratch};
 use super::movement::{Move, Movement};
 use super::reduction::{Order, Reduction};
 use super::relay::{Relay, joined};
@@ -32,7 +32,7 @@ use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::SymIn;
 use crate::openshmem::memory::rma;
-use crate::pgas::Fault;
+use raidshmem_runtime::pgas::Fault;
 
 /// Elements reduced at a time, few enough that the accumulator and a block of a source stay in
 /// cache.
@@ -113,7 +113,7 @@ fn with_lengths(of: &Movement) -> Result<usize, Fault> {
     let group = &of.group;
     let lengths = exchange::gather(group, of.block.block_bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
-    of.check_room(all);
+    of.check_capacity(all);
     let brought = lengths.iter().map(|length| *length as usize).enumerate();
     let moves: Vec<Move> = of.moves(brought).collect();
     if let Some(nodes) = group.nodes(None).as_deref() {
@@ -169,17 +169,17 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         &self,
         source: SymIn<T>,
         count: usize,
-        op: &impl Fn(T, T) -> T,
+        op: &dyn Operator<T>,
         give: impl Fn(usize, &[T]),
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        with_scratch(merge::room(self.size, longest), |room| {
+        with_scratch(merge::scratch_len(self.size, longest), |scratch| {
             for piece in self.pieces(count) {
                 let read = |index: usize, into: &mut [T]| {
                     rma::fetch(self.call, into, source.element(piece.start), (self.pe)(index));
                 };
-                let room = &mut room[..merge::room(self.size, piece.len())];
-                give(piece.start, merge::all((self.size, piece.len()), room, read, op));
+                let scratch = &mut scratch[..merge::scratch_len(self.size, piece.len())];
+                give(piece.start, merge::all((self.size, piece.len()), scratch, read, op));
             }
         });
     }
@@ -194,13 +194,13 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
         let at_a_time = self.size.min(READS);
-        with_scratch(at_a_time * longest, |room| {
+        with_scratch(at_a_time * longest, |scratch| {
             for piece in self.pieces(count) {
                 for index in (0..self.size).step_by(at_a_time) {
                     let n = at_a_time.min(self.size - index);
                     let pes: [i32; READS] =
                         std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
-                    let theirs = &mut room[..n * piece.len()];
+                    let theirs = &mut scratch[..n * piece.len()];
                     let from = source.element(piece.start);
                     rma::fetch_from_each(self.call, theirs, from, &pes[..n]);
                     for (more, theirs) in theirs.chunks_exact(piece.len()).enumerate() {
@@ -213,7 +213,7 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
 }
 
 /// Combines elements.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let group = &of.group;
     if let Order::Before { inclusive } = of.order {
         return scan(of, inclusive);
@@ -237,10 +237,7 @@ fn all_of(group: &Group) -> Sharers<impl Fn(usize) -> i32> {
 }
 
 /// Reduces when not all PEs map each other.
-fn reduce_by_passing<T: Copy + Zero, F: Fn(T, T) -> T>(
-    of: &Reduction<T, F>,
-    nodes: &Nodes,
-) -> Result<(), Fault> {
+fn reduce_by_passing<T: Copy + Zero>(of: &Reduction<T>, nodes: &Nodes) -> Result<(), Fault> {
     let Reduction { group, dest, source, count, op, .. } = of;
     let bytes = count * size_of::<T>();
     let doubles = group.has_slots() && bytes <= WORK_SLOT && !group.is_long(bytes, group.size);
@@ -265,10 +262,7 @@ fn reduce_by_passing<T: Copy + Zero, F: Fn(T, T) -> T>(
     relay.through_leader(bytes, || pass(Actors::leaders(group, nodes), SymIn::at(dest.addr())))
 }
 
-fn scan<T: Copy + Zero, F: Fn(T, T) -> T>(
-    of: &Reduction<T, F>,
-    inclusive: bool,
-) -> Result<(), Fault> {
+fn scan<T: Copy + Zero>(of: &Reduction<T>, inclusive: bool) -> Result<(), Fault> {
     let group = &of.group;
     group.meet()?;
     let mut sums = Vec::new();
@@ -283,7 +277,7 @@ fn scan<T: Copy + Zero, F: Fn(T, T) -> T>(
         }
         match index {
             0 => sums = theirs.to_vec(),
-            _ => merge::fold(&mut sums, theirs, of.op),
+            _ => of.op.onto_left(&mut sums, theirs),
         }
         if inclusive {
             send(&sums);

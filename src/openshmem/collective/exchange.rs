@@ -10,30 +10,21 @@
 
 use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::rounds::rounds;
-use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep, Side};
+use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
 
-use super::merge::with_scratch;
+use super::merge::{Operator, with_scratch};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT, SlotIndex};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::slots::{self, Slot};
-use crate::pgas::Fault;
+use raidshmem_runtime::pgas::Fault;
 
 /// Bytes that a halving reads at a time.
 const READ_BYTES: usize = 256 << 10;
 /// Elements that a halving combines at a time.
 const PIECE: usize = 1024;
-/// Sets `own := own op other`, or `own := other op own` if `other` is the lower side.
-fn combine<T: Copy>(own: &mut [T], other: &[T], side: Side, op: &impl Fn(T, T) -> T) {
-    let pairs = own.iter_mut().zip(other);
-    match side {
-        Side::Lower => pairs.for_each(|(own, other)| *own = op(*other, *own)),
-        Side::Upper => pairs.for_each(|(own, other)| *own = op(*own, *other)),
-    }
-}
-
 /// PEs that take part in an exchange: the leaders of nodes, or all of a group.
 #[derive(Clone, Copy)]
 pub struct Actors<'a> {
@@ -92,12 +83,12 @@ impl<'a> Actors<'a> {
         (dest, source): (Sym<T>, SymIn<T>),
         count: usize,
         set: usize,
-        op: &impl Fn(T, T) -> T,
+        op: &dyn Operator<T>,
     ) -> Result<(), Fault> {
         let (call, me) = (self.group.call, self.group.pe(self.group.index));
         let (own, size) = (self.own(), self.size());
-        with_scratch(2 * count, |room| {
-            let (mine, theirs) = room.split_at_mut(count);
+        with_scratch(2 * count, |scratch| {
+            let (mine, theirs) = scratch.split_at_mut(count);
             rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
                 match step {
@@ -106,7 +97,7 @@ impl<'a> Actors<'a> {
                     }
                     ReductionStep::Combine { round, side } => {
                         self.pick(SlotIndex { set, round }, theirs)?;
-                        combine(mine, theirs, side, op);
+                        op.combine(mine, theirs, side);
                     }
                     ReductionStep::Adopt { round } => self.pick(SlotIndex { set, round }, mine)?,
                     other => unreachable!("{other:?} in a doubling"),
@@ -122,13 +113,13 @@ impl<'a> Actors<'a> {
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
         count: usize,
-        op: &impl Fn(T, T) -> T,
+        op: &dyn Operator<T>,
     ) -> Result<(), Fault> {
         let (own, size) = (self.own(), self.size());
         let at_a_time = (READ_BYTES / size_of::<T>().max(1)).clamp(1, count.max(1));
-        with_scratch(at_a_time + PIECE.min(at_a_time), |room| {
+        with_scratch(at_a_time + PIECE.min(at_a_time), |scratch| {
             for step in reduction::halving(own, size, count) {
-                self.halve_step((dest, source), step, (&mut *room, at_a_time), op)?;
+                self.halve_step((dest, source), step, (&mut *scratch, at_a_time), op)?;
             }
             Ok(())
         })
@@ -138,8 +129,8 @@ impl<'a> Actors<'a> {
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
         step: ReductionStep,
-        (room, at_a_time): (&mut [T], usize),
-        op: &impl Fn(T, T) -> T,
+        (scratch, at_a_time): (&mut [T], usize),
+        op: &dyn Operator<T>,
     ) -> Result<(), Fault> {
         let (group, call) = (self.group, self.group.call);
         let me = group.pe(group.index);
@@ -154,14 +145,14 @@ impl<'a> Actors<'a> {
             ReductionStep::Read { from, round, range, side, theirs, mine } => {
                 self.wait_for(OFFER_AT + round)?;
                 let from = group.pe(self.index(from));
-                let (read, own) = room.split_at_mut(at_a_time);
+                let (read, own) = scratch.split_at_mut(at_a_time);
                 for first in range.clone().step_by(at_a_time) {
                     let read = &mut read[..at_a_time.min(range.end - first)];
                     rma::fetch(call, read, at(theirs).element(first), from);
                     for (nth, read) in read.chunks(PIECE).enumerate() {
                         let (own, first) = (&mut own[..read.len()], first + nth * PIECE);
                         rma::fetch(call, own, at(mine).element(first), me);
-                        combine(own, read, side, op);
+                        op.combine(own, read, side);
                         rma::send(call, dest.element(first), own, me);
                     }
                 }

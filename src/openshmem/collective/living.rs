@@ -24,7 +24,7 @@ use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strides;
 use crate::openshmem::order;
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Returns true if a group's collectives take this path.
 pub fn applies() -> bool {
@@ -77,7 +77,7 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
         }),
     };
     let all = got.iter().map(|(_, bytes)| bytes.len()).sum();
-    of.check_room(all);
+    of.check_capacity(all);
     for (one, bytes) in &got {
         let apart = Strides { source_bytes: one.by.block_bytes, ..one.by };
         let to = of.dest.element(one.to);
@@ -109,19 +109,19 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
 }
 
 /// Combines elements of the living members.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let group = &of.group;
     let (got, status) = among(group, |living| {
         let operands = of.operands(living);
         let mut all = vec![T::zero(); of.count];
-        with_scratch(of.room(operands, PIECE.min(of.count)), |room| {
+        with_scratch(of.scratch_len(operands, PIECE.min(of.count)), |scratch| {
             for (nth, piece) in all.chunks_mut(PIECE).enumerate() {
                 let from = of.source.element(nth * PIECE);
                 let read = |number: usize, into: &mut [T]| {
                     rma::fetch(group.call, into, from, group.pe(living[number]));
                 };
-                let room = &mut room[..of.room(operands, piece.len())];
-                piece.copy_from_slice(of.combined((operands, piece.len()), room, read));
+                let scratch = &mut scratch[..of.scratch_len(operands, piece.len())];
+                piece.copy_from_slice(of.combined((operands, piece.len()), scratch, read));
             }
         });
         all

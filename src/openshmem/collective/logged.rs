@@ -1,6 +1,6 @@
 //! Collectives of all PEs in a job with logs, recorded once, at the level of the call.
 //!
-//! Each PE leaves its contribution in its log and comes to a meeting, then computes the result from
+//! Each PE leaves its contribution in its log and enters a meeting, then computes the result from
 //! all contributions. So no PE repeats a collective for a PE that rolls back locally, and an
 //! interrupted collective completes when the substitute reaches it.
 //!
@@ -17,9 +17,9 @@ use crate::openshmem::bits::Zero;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::logged::{self, elements, fill, source};
 use crate::openshmem::memory::rma;
-use crate::pgas::gathering::MeetingOutcome;
-use crate::pgas::local::Call;
-use crate::pgas::{self, Fault, World};
+use raidshmem_runtime::pgas::gathering::MeetingOutcome;
+use raidshmem_runtime::pgas::local::Call;
+use raidshmem_runtime::pgas::{self, Fault, World};
 
 /// Elements reduced at a time.
 const PIECE: usize = 1024;
@@ -76,7 +76,7 @@ pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
     let (call, mut all) = (of.group.call, 0);
     let outcome = meet(call, of.digest(), &of.contribution(), |world, parts| {
         all = parts.iter().map(|(_, len)| len).sum();
-        of.check_room(all);
+        of.check_capacity(all);
         for one in of.moves(parts.iter().map(|(_, len)| *len).enumerate()) {
             let from = &part(world, parts, one.giver)[one.packed..][..one.by.bytes()];
             let blocks = from.chunks_exact(one.by.block_bytes.max(1));
@@ -89,7 +89,7 @@ pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
 }
 
 /// Combines elements.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Outcome {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Outcome {
     let (call, members) = (of.group.call, (0..of.group.size).collect::<Vec<_>>());
     let operands = of.operands(&members);
     let what = source(call, of.source.erase(), of.count * size_of::<T>());
@@ -100,8 +100,8 @@ pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Outc
                 let at = parts[index].0 + first * size_of::<T>();
                 elements(world, Pe::of(index), at, into);
             };
-            with_scratch(of.room(operands, len), |room| {
-                let result = of.combined((operands, len), room, read);
+            with_scratch(of.scratch_len(operands, len), |scratch| {
+                let result = of.combined((operands, len), scratch, read);
                 rma::send(call, of.dest.element(first), result, world.me().0 as i32);
             });
         }

@@ -5,9 +5,37 @@
 //!
 //! Left out: reading the operands, and storing the result.
 
-use raidshmem_core::schedule::reduction;
+use raidshmem_core::schedule::reduction::{self, Side};
 
 use crate::openshmem::bits::Zero;
+
+/// The operator of a reduction, on elements side by side: one type, whatever combines two elements,
+/// so that the rest of a reduction is compiled once for each type of element.
+pub trait Operator<T> {
+    /// Sets `left := left op right`.
+    fn onto_left(&self, left: &mut [T], right: &[T]);
+
+    /// Sets `right := left op right`.
+    fn onto_right(&self, left: &[T], right: &mut [T]);
+
+    /// Combines `other`, which is on `side` of `own`, with `own`.
+    fn combine(&self, own: &mut [T], other: &[T], side: Side) {
+        match side {
+            Side::Lower => self.onto_right(other, own),
+            Side::Upper => self.onto_left(own, other),
+        }
+    }
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Operator<T> for F {
+    fn onto_left(&self, left: &mut [T], right: &[T]) {
+        left.iter_mut().zip(right).for_each(|(a, b)| *a = self(*a, *b));
+    }
+
+    fn onto_right(&self, left: &[T], right: &mut [T]) {
+        left.iter().zip(right).for_each(|(a, b)| *b = self(*a, *b));
+    }
+}
 
 /// Scratch elements on the stack. They are zeroed on each use, hence two sizes.
 const FEW: usize = 64;
@@ -24,19 +52,19 @@ pub fn with_scratch<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) ->
 }
 
 /// Returns the scratch elements needed to combine `operands` of `len` elements.
-pub fn room(operands: usize, len: usize) -> usize {
+pub fn scratch_len(operands: usize, len: usize) -> usize {
     (1 + reduction::depth(operands)) * len
 }
 
 /// Combines `operands` of `len` elements each; `read` receives an operand's number and the buffer
-/// for its elements. The result lies in `room`.
+/// for its elements. The result is in `scratch`.
 pub fn all<'a, T: Copy>(
     (operands, len): (usize, usize),
-    room: &'a mut [T],
+    scratch: &'a mut [T],
     mut read: impl FnMut(usize, &mut [T]),
-    op: &impl Fn(T, T) -> T,
+    op: &dyn Operator<T>,
 ) -> &'a [T] {
-    let (theirs, stack) = room.split_at_mut(len);
+    let (theirs, stack) = scratch.split_at_mut(len);
     let mut top = 0;
     for number in 0..operands {
         let (below, rest) = stack.split_at_mut(top);
@@ -51,25 +79,15 @@ pub fn all<'a, T: Copy>(
 
 /// Combines `upper` with the topmost partial result of a stack, that result with the one below, and
 /// so on; returns the new height of the stack.
-fn merge<T: Copy>(
-    mut stack: &mut [T],
-    upper: &[T],
-    merges: usize,
-    op: &impl Fn(T, T) -> T,
-) -> usize {
+fn merge<T: Copy>(mut stack: &mut [T], upper: &[T], merges: usize, op: &dyn Operator<T>) -> usize {
     let len = upper.len();
     let mut upper = upper;
     for _ in 0..merges {
         let (below, lower) = stack.split_at_mut(stack.len() - len);
-        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
+        op.onto_left(lower, upper);
         (stack, upper) = (below, lower);
     }
     stack.len() + len
-}
-
-/// Combines elements with those that follow them.
-pub fn fold<T: Copy>(into: &mut [T], theirs: &[T], op: &impl Fn(T, T) -> T) {
-    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
 }
 
 #[cfg(test)]
@@ -81,7 +99,7 @@ mod tests {
     fn every_operand_is_in_the_result_once_and_in_order() {
         for operands in 1..=40 {
             let (len, zero) = (3, (0u32, 0u32));
-            let mut rooms = vec![zero; room(operands, len)];
+            let mut scratch = vec![zero; scratch_len(operands, len)];
             let read = |number: usize, into: &mut [(u32, u32)]| {
                 into.fill((number as u32, number as u32 + 1));
             };
@@ -89,7 +107,7 @@ mod tests {
                 assert_eq!(a.1, b.0, "neighbours, of {operands}");
                 (a.0, b.1)
             };
-            let result = all((operands, len), &mut rooms, read, &join);
+            let result = all((operands, len), &mut scratch, read, &join);
             assert_eq!(result, vec![(0, operands as u32); len]);
         }
     }

@@ -29,7 +29,7 @@ use super::group::Group;
 use super::memory::address::{Sym, SymIn};
 use super::memory::prelude;
 use super::memory::strides::Strided;
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Runs a collective on the one path that its job has. Logs that cannot hold it leave it to
 /// `direct`.
@@ -52,7 +52,7 @@ fn move_bytes(of: &Movement) -> Result<usize, Fault> {
 }
 
 /// Combines elements, or returns the recorded result.
-fn combine<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+fn combine<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let bytes = of.checked();
     let act = || {
         let (living, logged) = (|| living::reduction(of), || logged::reduction(of));
@@ -121,14 +121,14 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
 }
 
 /// Gathers a different number of bytes from each PE, one after another by index; returns the total.
-/// `room` is the size of `dest` in bytes, or `usize::MAX` if unknown.
+/// `capacity` is the size of `dest` in bytes, or `usize::MAX` if unknown.
 pub fn collect(
     group: Group,
-    (dest, room): (Sym<u8>, usize),
+    (dest, capacity): (Sym<u8>, usize),
     source: SymIn<u8>,
     bytes: usize,
 ) -> Result<usize, Fault> {
-    make(&Movement::collect(group, (dest, source), bytes, room))
+    make(&Movement::collect(group, (dest, source), bytes, capacity))
 }
 
 /// Copies block `i` of each PE to PE `i`, where the blocks lie by index.

@@ -27,8 +27,8 @@ enum Givers {
     /// All members, with equal amounts.
     All,
     /// All members, with different lengths; the blocks lie one after another in a destination of
-    /// `room` bytes.
-    Each { room: usize },
+    /// `capacity` bytes.
+    Each { capacity: usize },
     /// One member, whose own destination is written too if `to_itself`.
     Root { index: usize, to_itself: bool },
 }
@@ -88,15 +88,15 @@ impl Movement {
         Movement::new(group, both, Strides::one(bytes), (bytes, 0), Givers::All)
     }
 
-    /// Describes a gather of different lengths, one after another by index; `room` is the size of
-    /// the destination in bytes, if known.
+    /// Describes a gather of different lengths, one after another by index; `capacity` is the size
+    /// of the destination in bytes, if known.
     pub fn collect(
         group: Group,
         both: (Sym<u8>, SymIn<u8>),
         bytes: usize,
-        room: usize,
+        capacity: usize,
     ) -> Movement {
-        Movement::new(group, both, Strides::one(bytes), (0, 0), Givers::Each { room })
+        Movement::new(group, both, Strides::one(bytes), (0, 0), Givers::Each { capacity })
     }
 
     /// Describes a copy of block `i` of each PE to PE `i`, where the blocks lie by index.
@@ -210,10 +210,10 @@ impl Movement {
     }
 
     /// Rejects a destination too small for the `all` bytes that members contribute.
-    pub fn check_room(&self, all: usize) {
-        let Givers::Each { room } = self.givers else { return };
-        if all > room {
-            let what = format_args!("{all} bytes are collected: expected {room}, all of dest");
+    pub fn check_capacity(&self, all: usize) {
+        let Givers::Each { capacity } = self.givers else { return };
+        if all > capacity {
+            let what = format_args!("{all} bytes are collected: expected {capacity}, all of dest");
             misuse(self.group.call, what);
         }
         check(&self.group, self.dest, all);

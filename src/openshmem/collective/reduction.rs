@@ -6,7 +6,7 @@
 //!
 //! Left out: the transfer of the operands.
 
-use super::merge;
+use super::merge::{self, Operator};
 use super::movement::{check, check_source};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::bytes_of;
@@ -24,7 +24,7 @@ pub enum Order {
 }
 
 /// A collective that combines elements, seen from one member.
-pub struct Reduction<'a, T, F> {
+pub struct Reduction<'a, T> {
     /// The members.
     pub group: Group,
     /// The destination of the result.
@@ -34,12 +34,12 @@ pub struct Reduction<'a, T, F> {
     /// Elements per member.
     pub count: usize,
     /// Combines two elements.
-    pub op: &'a F,
+    pub op: &'a dyn Operator<T>,
     /// The members combined, and their order.
     pub order: Order,
 }
 
-impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
+impl<T: Copy + Zero> Reduction<'_, T> {
     /// Returns how many of `members` (indices, in order) this member combines: the first ones.
     pub fn operands(&self, members: &[usize]) -> usize {
         match self.order {
@@ -52,32 +52,32 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
     }
 
     /// Returns the scratch elements needed to combine `len` elements of `operands` members.
-    pub fn room(&self, operands: usize, len: usize) -> usize {
+    pub fn scratch_len(&self, operands: usize, len: usize) -> usize {
         match self.order {
-            Order::Tree => merge::room(operands, len),
+            Order::Tree => merge::scratch_len(operands, len),
             Order::Before { .. } => 2 * len,
         }
     }
 
     /// Combines `len` elements of `operands` members; `read` receives an operand's number and the
-    /// buffer for its elements. The result lies in `room`.
+    /// buffer for its elements. The result is in `scratch`.
     pub fn combined<'r>(
         &self,
         (operands, len): (usize, usize),
-        room: &'r mut [T],
+        scratch: &'r mut [T],
         mut read: impl FnMut(usize, &mut [T]),
     ) -> &'r [T] {
         if let Order::Tree = self.order {
-            return merge::all((operands, len), room, read, self.op);
+            return merge::all((operands, len), scratch, read, self.op);
         }
-        let (sums, theirs) = room.split_at_mut(len);
+        let (sums, theirs) = scratch.split_at_mut(len);
         sums.fill(T::zero());
         for number in 0..operands {
             match number {
                 0 => read(0, sums),
                 _ => {
                     read(number, theirs);
-                    merge::fold(sums, theirs, self.op);
+                    self.op.onto_left(sums, theirs);
                 }
             }
         }

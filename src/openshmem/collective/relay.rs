@@ -20,7 +20,7 @@ use raidshmem_core::schedule::{self, Nodes, ScheduleRound};
 use crate::openshmem::group::{DONE_AT, Group, READY_AT, SPREAD_AT, TREE_AT};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
-use crate::pgas::Fault;
+use raidshmem_runtime::pgas::Fault;
 
 /// A collective in progress between nodes.
 pub struct Relay<'a> {

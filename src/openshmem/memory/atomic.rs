@@ -11,7 +11,7 @@ use super::address::{Out, Sym, SymIn};
 use super::word::Word;
 use super::{logged, prelude};
 use crate::openshmem::bits::Bits;
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 /// Updates a word through the log and returns its previous value; None if the unlogged path must be
 /// used.

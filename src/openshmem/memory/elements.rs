@@ -14,8 +14,8 @@ use super::rma::{check_buffer, copy_word, get, put};
 use super::strides::Strides;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check;
-use crate::pgas::stream::Target;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Returns the local address of a range of PE `pe`, if it can be read or written at once. The
 /// general path handles all other cases.

@@ -12,9 +12,9 @@ use super::place::SegmentRange;
 use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
-use crate::pgas::atomics::AtomicCall;
-use crate::pgas::local::{Call, RemotePlace};
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::atomics::AtomicCall;
+use raidshmem_runtime::pgas::local::{Call, RemotePlace};
+use raidshmem_runtime::pgas::{self, World};
 
 /// Returns true if calls are logged.
 #[inline]

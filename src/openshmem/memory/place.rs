@@ -10,8 +10,8 @@ use raidshmem_fabric::AmoRequest;
 
 use super::address::{Out, Sym, SymIn};
 use crate::openshmem::check::{self, misuse};
-use crate::pgas::stream::{Id, Target};
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::stream::{Id, Target};
+use raidshmem_runtime::pgas::{self, World};
 
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]

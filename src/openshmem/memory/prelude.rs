@@ -18,8 +18,8 @@ use super::logged::fill;
 use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
-use crate::pgas::local::Call;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::local::Call;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Returns true while results of calls are recorded or replayed.
 #[inline]

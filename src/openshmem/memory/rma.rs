@@ -22,8 +22,8 @@ use super::place::SegmentRange;
 use super::strides::Strides;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::{self, misuse};
-use crate::pgas::stream::Target;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Blocks of a strided get in flight at a time.
 const READS: usize = 64;

@@ -10,7 +10,7 @@ use super::address::{In, Out};
 use super::place::SegmentRange;
 use super::rma::{get_from, put_to};
 use crate::openshmem::bits::Zero;
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// One of the slots that every PE has.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use super::place::SegmentRange;
 use super::prelude;
 use super::rma::{check_buffer, get_blocks, put_blocks};
 use super::strides::Strides;
-use crate::pgas::stream::Target;
+use raidshmem_runtime::pgas::stream::Target;
 
 /// Copies blocks of a caller's buffer to a PE.
 pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: Target) {

@@ -15,10 +15,10 @@ use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Sym};
 use super::rma;
-use crate::faults;
 use crate::openshmem::check::{self, misuse};
-use crate::pgas::stream::Target;
-use crate::pgas::{self, World};
+use raidshmem_runtime::fault_tolerance as ft;
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Puts bytes to a PE and then to its shadow; returns true if both copies are complete.
 pub fn put(
@@ -41,7 +41,7 @@ pub fn put(
         rma::put(call, dest, source, bytes, target);
         world.quiet_of(target.stream);
     }
-    pes.into_iter().all(faults::may_use)
+    pes.into_iter().all(ft::may_use)
 }
 
 /// Ends the job if both copies are on one node although the job has several. A program cannot know

@@ -13,8 +13,8 @@ use super::address::{Out, Sym, SymIn};
 use super::place::SegmentRange;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::check::misuse;
-use crate::pgas::stream::Target;
-use crate::pgas::{self, Fault, World};
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, Fault, World};
 
 /// Rejects an address that is not aligned for atomic access.
 #[inline]

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ROOM = 4096 };
-static unsigned char nowhere[ROOM];
+enum { NOTES_LEN = 4096 };
+static unsigned char nowhere[NOTES_LEN];
 __attribute__((visibility("hidden"))) unsigned char *called = nowhere;
 
 __attribute__((constructor)) static void open_notes(void) {
@@ -21,7 +21,7 @@ __attribute__((constructor)) static void open_notes(void) {
     int file = path ? open(path, O_RDWR) : -1;
     if (file < 0)
         return;
-    void *notes = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *notes = mmap(NULL, NOTES_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (notes != MAP_FAILED)
         called = notes;
     close(file);

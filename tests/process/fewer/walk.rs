@@ -249,7 +249,7 @@ fn build(source: &str) -> PathBuf {
 }
 
 #[test]
-fn every_routine_does_what_its_row_says() {
+fn every_routine_behaves_as_its_row_states() {
     let (source, counts) = program();
     assert_eq!(counts.values().sum::<usize>(), 1788);
     assert!(rows().iter().all(|(row, _)| counts.contains_key(row)), "{counts:?}");

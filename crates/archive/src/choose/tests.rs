@@ -104,7 +104,7 @@ fn any_order_of_the_hosts_is_taken_and_that_which_is_stays() {
 }
 
 #[test]
-fn a_set_is_there_if_one_has_its_manifest_and_else_it_is_none() {
+fn a_set_exists_only_if_a_node_has_its_manifest() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts = |sets: [Option<u64>; 3]| -> Vec<Vec<Held>> {
         (0..3).map(|pe| vec![held(&manifest, sets[pe], &[pe])]).collect()
@@ -125,7 +125,7 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
     let chosen = newest(&hosts).expect("the older one is whole");
     assert_eq!((chosen.set, chosen.manifest.job), (5, 7));
     let why = "unrecoverable: group 0 lost PEs 0,2, parity 1";
-    assert_eq!(chosen.passed, [format!("set 6 is passed over: {why}")]);
+    assert_eq!(chosen.passed, [format!("set 6 is skipped: {why}")]);
     let named = |set| {
         choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5, damages: &[] })
             .map(|it| it.manifest.job)
@@ -136,7 +136,7 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn mismatches_are_reported() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
     let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
@@ -176,7 +176,7 @@ fn a_pe_begins_where_its_file_is() {
 /// Tests patterns of tiles of three PEs, each with two chunks of two tiles and one parity chunk of
 /// two: the set is chosen exactly if no stripe has two damaged chunks.
 #[test]
-fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
+fn a_set_is_taken_just_where_parity_repairs_each_damaged_tile() {
     let of = protection(BackupMode::Raid5, 1, 3);
     let (old, new) = (manifest(7, &of), manifest(8, &of));
     let host = |pe: usize| vec![held(&old, Some(5), &[pe]), held(&new, Some(6), &[pe])];
@@ -212,7 +212,7 @@ fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
         assert_eq!(chosen.set, if bears { 6 } else { 5 }, "{damages:?}");
         if !bears {
             let [passed] = &chosen.passed[..] else { panic!("{:?}", chosen.passed) };
-            assert!(passed.starts_with("set 6 is passed over: unrecoverable: "), "{passed}");
+            assert!(passed.starts_with("set 6 is skipped: unrecoverable: "), "{passed}");
             assert!(passed.contains("(a tile of PE "), "{passed}");
         }
     }
@@ -233,7 +233,7 @@ fn a_damaged_file_counts_where_no_parity_fits_and_a_broken_one_as_lost() {
     };
     let one = [damage(1, Some(vec![3]), Content::Data)];
     let why = chosen(&one, &rs).unwrap_err();
-    assert_eq!(why, "there is no whole checkpoint; set 5 is passed over: pe-1: damaged");
+    assert_eq!(why, "there is no complete checkpoint; set 5 is skipped: pe-1: damaged");
     assert!(chosen(&[damage(1, Some(vec![3]), Content::Parity)], &rs).is_ok(), "it is not read");
     let all = [damage(1, None, Content::Data)];
     assert!(chosen(&all, &raid5).is_ok());

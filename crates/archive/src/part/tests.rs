@@ -9,8 +9,8 @@ use crate::bytes::tests::nothing_else_is_taken;
 /// Returns a head with every field filled.
 pub(crate) fn head() -> Head {
     let mut heap = Heap::new(1 << 20);
-    heap.alloc(100, 64).expect("room");
-    heap.alloc(70_000, 64).expect("room");
+    heap.alloc(100, 64).expect("free memory");
+    heap.alloc(70_000, 64).expect("free memory");
     let extent = |area, offset, len| Extent { area, offset, len };
     let number = CheckpointNumber(12);
     Head {
@@ -63,7 +63,7 @@ fn a_head_that_is_cut_or_has_a_flipped_bit_anywhere_is_refused() {
 }
 
 #[test]
-fn a_head_that_says_what_cannot_be_is_refused() {
+fn an_inconsistent_head_is_refused() {
     type Change = fn(&mut Head);
     let changes: [Change; 15] = [
         |head| head.owner.pe = Pe(4),

@@ -20,7 +20,7 @@ fn files(pes: &[u32]) -> Result<Files, Failure> {
 }
 
 #[test]
-fn a_commit_comes_after_every_node_has_written() {
+fn a_commit_follows_the_writes_of_all_nodes() {
     let mut plan = schedule(Every::Checkpoints(2));
     assert_eq!(plan.checkpoint(N(1), &NODES, SECOND), []);
     let write = |node, pes: &[u32]| {
@@ -75,11 +75,11 @@ fn every_node_commits_on_its_own_disk_after_all_have_written() {
     plan.checkpoint(N(3), &NODES, SECOND);
     plan.written(0, N(3), local(&[0, 1], 9));
     let orders = plan.written(2, N(3), files(&[2]));
-    assert_eq!(orders.len(), 2, "parity is missing, and was told of before: {orders:?}");
+    assert_eq!(orders.len(), 2, "parity is missing, as was reported before: {orders:?}");
 }
 
 #[test]
-fn by_time_the_first_set_comes_after_that_time() {
+fn with_an_interval_the_first_set_is_written_after_it() {
     let mut plan = schedule(Every::Time(SECOND * 10));
     assert_eq!(plan.checkpoint(N(1), &NODES, SECOND * 9), []);
     assert_eq!(plan.checkpoint(N(2), &NODES, SECOND * 10).len(), 2);
@@ -92,7 +92,7 @@ fn by_time_the_first_set_comes_after_that_time() {
 }
 
 #[test]
-fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
+fn a_loss_drops_the_set_without_a_message_and_a_disk_with_one() {
     let mut plan = schedule(Every::Checkpoints(1));
     plan.resumed(N(7));
     assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
@@ -111,7 +111,7 @@ fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
 }
 
 #[test]
-fn the_second_set_in_a_row_that_is_overtaken_is_told() {
+fn the_second_overtaken_set_in_a_row_is_reported() {
     let mut plan = schedule(Every::Checkpoints(10));
     let (mut tried, mut warned) = (Vec::new(), Vec::new());
     for number in (1..40).map(N) {
@@ -181,7 +181,7 @@ fn sets_of(tempo: Duration, word: Duration) -> Vec<bool> {
 
 /// However fast checkpoints come, at most a few sets are too late, and later sets are not.
 #[test]
-fn where_checkpoints_come_faster_than_word_they_are_claimed_ahead() {
+fn checkpoints_faster_than_messages_are_claimed_ahead() {
     let millis = Duration::from_millis;
     for (tempo, word, late) in [(1000, 5, 0), (30, 25, 0), (5, 12, 2), (1, 300, 5), (5, 800, 7)] {
         let sets = sets_of(millis(tempo), millis(word));
@@ -192,7 +192,7 @@ fn where_checkpoints_come_faster_than_word_they_are_claimed_ahead() {
 }
 
 #[test]
-fn what_is_claimed_is_dropped_with_a_loss_and_word_that_never_comes_in_time_is_told() {
+fn a_loss_drops_claims_and_late_messages_are_reported() {
     let mut plan = schedule(Every::Checkpoints(1));
     plan.checkpoint(N(1), &NODES, SECOND);
     plan.written(0, N(1), Err(Failure::Late));

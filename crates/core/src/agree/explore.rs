@@ -249,7 +249,7 @@ fn explore(size: Size) -> Result<usize, String> {
 }
 
 #[test]
-fn one_value_for_all_whoever_dies() {
+fn one_value_for_all_whichever_pe_dies() {
     for (members, agreements, deaths) in [(2, 2, 1), (3, 1, 2), (3, 2, 1)] {
         let size = Size { members, agreements, deaths };
         let runs = explore(size).expect("every run is right");

@@ -169,14 +169,14 @@ impl FailureDetector {
 
     /// Returns the last contact with the node, or with a node above it in the tree. Its lease was
     /// renewed no later than that.
-    fn heard(&self, node: u32) -> Option<MachineTime> {
+    fn last_contact(&self, node: u32) -> Option<MachineTime> {
         let up = |entry: &&Node| self.nodes.get(&entry.renewer?.node);
         let line = std::iter::successors(self.nodes.get(&node), up);
         line.map(|entry| entry.contact).max()
     }
 
     fn silence(&self, now: MachineTime, node: u32) -> MachineTime {
-        self.heard(node).map_or(MachineTime::MAX, |heard| now.saturating_sub(heard))
+        self.last_contact(node).map_or(MachineTime::MAX, |contact| now.saturating_sub(contact))
     }
 
     /// Returns the nodes whose silence may matter, with their last contact. Skips the nodes below
@@ -187,10 +187,10 @@ impl FailureDetector {
         let mut visited = Vec::new();
         while let Some((number, above)) = left.pop() {
             let Some(entry) = self.nodes.get(&number) else { continue };
-            let heard = entry.contact.max(above);
-            visited.push((number, heard));
-            if now.saturating_sub(heard) >= self.timing.doubt() {
-                left.extend(entry.children.iter().map(|&child| (child, heard)));
+            let contact = entry.contact.max(above);
+            visited.push((number, contact));
+            if now.saturating_sub(contact) >= self.timing.doubt() {
+                left.extend(entry.children.iter().map(|&child| (child, contact)));
             }
         }
         visited.sort();
@@ -200,13 +200,13 @@ impl FailureDetector {
     /// Returns when to call `tick` next: at least once per period, or a gap would look like a
     /// pause.
     pub fn deadline(&self) -> Option<MachineTime> {
-        let look = |(number, heard): (u32, MachineTime)| {
+        let look = |(number, contact): (u32, MachineTime)| {
             let node = self.nodes.get(&number)?;
-            let doubt = heard + self.timing.doubt();
-            let over = heard + self.timing.over();
-            let last = heard + self.timing.last();
-            let heard = matches!(node.opinion, Some((_, true)));
-            Some(match (node.asked.is_none() && self.ring && self.looked < doubt, heard) {
+            let doubt = contact + self.timing.doubt();
+            let over = contact + self.timing.over();
+            let last = contact + self.timing.last();
+            let confirmed = matches!(node.opinion, Some((_, true)));
+            Some(match (node.asked.is_none() && self.ring && self.looked < doubt, confirmed) {
                 (true, _) => doubt,
                 (false, true) if !node.cut_off => last,
                 _ => over,
@@ -336,11 +336,11 @@ impl FailureDetector {
         }
         self.believe_again(now);
         let mut decisions = Vec::new();
-        for (node, heard) in self.visited(now) {
+        for (node, contact) in self.visited(now) {
             let Some(entry) = self.nodes.get(&node) else { continue };
-            let silence = now.saturating_sub(heard);
-            let heard = matches!(entry.opinion, Some((_, true))) && !entry.cut_off;
-            let limit = if heard { self.timing.last() } else { self.timing.over() };
+            let silence = now.saturating_sub(contact);
+            let confirmed = matches!(entry.opinion, Some((_, true))) && !entry.cut_off;
+            let limit = if confirmed { self.timing.last() } else { self.timing.over() };
             if silence >= limit {
                 decisions.extend(self.declare(node, Some(silence)));
             } else if silence >= self.timing.doubt() && entry.asked.is_none() {
@@ -370,8 +370,8 @@ impl FailureDetector {
         self.doubted.insert(node);
         let accuser = self.nodes.get(&node).and_then(|entry| entry.accused_by);
         let fit = |(&other, entry): (&u32, &Node)| {
-            let heard = self.silence(now, other) < self.timing.doubt();
-            let fit = other != node && Some(other) != accuser && heard && !entry.cut_off;
+            let recent = self.silence(now, other) < self.timing.doubt();
+            let fit = other != node && Some(other) != accuser && recent && !entry.cut_off;
             fit.then_some(other)
         };
         let after = self.nodes.range(node..).filter_map(fit).next();
@@ -400,7 +400,7 @@ impl FailureDetector {
     }
 
     fn declare(&mut self, node: u32, silent: Option<MachineTime>) -> Vec<DetectorAction> {
-        let heard = self.heard(node).unwrap_or_default();
+        let contact = self.last_contact(node).unwrap_or_default();
         let Some(entry) = self.nodes.remove(&node) else { return Vec::new() };
         let witness = entry.opinion.filter(|(_, alive)| !alive).map(|(witness, _)| witness);
         for doubted in &self.doubted {
@@ -422,7 +422,7 @@ impl FailureDetector {
         for child in entry.children {
             let Some(entry) = self.nodes.get_mut(&child) else { continue };
             // The lost node may have renewed its children's leases until its own expired.
-            (entry.renewer, entry.contact) = (None, entry.contact.max(heard));
+            (entry.renewer, entry.contact) = (None, entry.contact.max(contact));
             self.direct.insert(child);
             decisions.push(DetectorAction::Parent { node: child, parent: None });
         }

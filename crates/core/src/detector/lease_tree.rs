@@ -71,8 +71,8 @@ mod tests {
                     depth = depth.max(up.count());
                 }
                 assert!(children.values().all(|&count| count <= degree));
-                let room: usize = (1..depth as u32).map(|level| degree.pow(level)).sum();
-                assert!(tree.places.len() > room || depth == 0, "{depth} levels are too many");
+                let above: usize = (1..depth as u32).map(|level| degree.pow(level)).sum();
+                assert!(tree.places.len() > above || depth == 0, "{depth} levels are too many");
                 tree.remove(lost);
                 assert_eq!(tree.parent(lost), None, "it is not there any more");
             }
@@ -91,6 +91,6 @@ mod tests {
             assert_eq!(tree.parent(node), parent);
         }
         assert_eq!(tree.parent(99), None, "where the lost one was");
-        assert_eq!(tree.remove(98), None, "nobody comes after the last");
+        assert_eq!(tree.remove(98), None, "there is none after the last");
     }
 }

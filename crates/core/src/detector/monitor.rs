@@ -47,7 +47,7 @@ pub enum MonitorAction {
 #[derive(Debug)]
 struct Child {
     term: u64,
-    heard: MachineTime,
+    contact: MachineTime,
     /// The stamp of its last ping, and when it arrived.
     ping: Option<(MachineTime, MachineTime)>,
 }
@@ -69,7 +69,7 @@ pub struct Monitor {
     passed_on: MachineTime,
     successor: Option<u32>,
     /// Last contact with the successor.
-    heard: MachineTime,
+    contact: MachineTime,
     /// When the successor was last accused of its present silence.
     accused: Option<MachineTime>,
     /// Nodes to give an opinion on, each with the time at which a missing answer counts as silence.
@@ -92,7 +92,7 @@ impl Monitor {
             children: BTreeMap::new(),
             passed_on: lease.end(),
             successor: None,
-            heard: now,
+            contact: now,
             accused: None,
             asked: BTreeMap::new(),
             next_ping: now,
@@ -134,20 +134,22 @@ impl Monitor {
                 self.lease.renew(stamp);
                 self.pass_on()
             }
-            News::Beat { from: Party::Node(node), beat: Beat::Pong(_) } => self.heard(now, node),
+            News::Beat { from: Party::Node(node), beat: Beat::Pong(_) } => {
+                self.note_contact(now, node)
+            }
             News::Beat { from: Party::Node(node), beat: Beat::Lease(stamp, left) } => {
                 if self.parent == Party::Node(node) {
                     self.answered = now;
                 }
                 self.lease.renew_for(stamp, left);
-                [self.heard(now, node), self.pass_on()].concat()
+                [self.note_contact(now, node), self.pass_on()].concat()
             }
             // Handled by the launcher or the caller.
             News::Beat { .. } => Vec::new(),
             News::Watch { successor } => {
                 let successor = successor.filter(|&node| node != self.me);
                 if successor != self.successor {
-                    (self.successor, self.heard, self.accused) = (successor, now, None);
+                    (self.successor, self.contact, self.accused) = (successor, now, None);
                 }
                 Vec::new()
             }
@@ -160,7 +162,7 @@ impl Monitor {
                 Vec::new()
             }
             News::Adopt { node, term } => {
-                self.children.insert(node, Child { term, heard: now, ping: None });
+                self.children.insert(node, Child { term, contact: now, ping: None });
                 Vec::new()
             }
             News::Release { node, term } => {
@@ -177,7 +179,7 @@ impl Monitor {
             Party::Launcher => None,
         };
         let lease = child.and_then(|child| {
-            (child.heard, child.ping) = (now, Some((stamp, now)));
+            (child.contact, child.ping) = (now, Some((stamp, now)));
             lease_of(child, self.lease, self.timing.limit)
         });
         MonitorAction::Beat { to: from, beat: lease.unwrap_or(Beat::Pong(stamp)) }
@@ -198,17 +200,17 @@ impl Monitor {
     }
 
     fn give_up(&mut self, now: MachineTime, node: u32) -> Option<MonitorAction> {
-        let Child { term, heard, .. } = self.children.remove(&node)?;
-        Some(MonitorAction::GiveUp { node, term, silent: now.saturating_sub(heard) })
+        let Child { term, contact, .. } = self.children.remove(&node)?;
+        Some(MonitorAction::GiveUp { node, term, silent: now.saturating_sub(contact) })
     }
 
-    fn heard(&mut self, now: MachineTime, node: u32) -> Vec<MonitorAction> {
+    fn note_contact(&mut self, now: MachineTime, node: u32) -> Vec<MonitorAction> {
         let mut acts = Vec::new();
         if self.asked.remove(&node).is_some() {
             acts.push(MonitorAction::Opinion { node, alive: true });
         }
         if self.successor == Some(node) {
-            self.heard = now;
+            self.contact = now;
             if self.accused.take().is_some() {
                 acts.push(MonitorAction::Withdraw { node });
             }
@@ -225,12 +227,12 @@ impl Monitor {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
         if gap > self.timing.away() {
-            self.heard += gap;
+            self.contact += gap;
             self.asked.values_mut().for_each(|until| *until += gap);
         }
         let mut acts = self.pings(now);
         if let Some(node) = self.successor
-            && now.saturating_sub(self.heard) >= self.timing.limit
+            && now.saturating_sub(self.contact) >= self.timing.limit
             && self.accused.is_none_or(|at| now.saturating_sub(at) >= self.timing.limit)
         {
             self.accused = Some(now);
@@ -252,7 +254,7 @@ impl Monitor {
     fn give_up_silent(&mut self, now: MachineTime, gap: Duration) -> Vec<MonitorAction> {
         let away = gap > self.timing.away();
         let limit = if away { self.timing.limit } else { self.timing.doubt() };
-        let silent = |child: &Child| now.saturating_sub(child.heard) >= limit;
+        let silent = |child: &Child| now.saturating_sub(child.contact) >= limit;
         let silent = self.children.iter().filter(|(_, child)| silent(child));
         let silent: Vec<u32> = silent.map(|(&node, _)| node).collect();
         silent.into_iter().filter_map(|node| self.give_up(now, node)).collect()

@@ -300,7 +300,7 @@ fn degree(seed: u64) -> usize {
 /// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they take less than half of it,
 /// 3 * 100 + 2 * 50 + 50 ms, after a node turned to the launcher.
 #[test]
-fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
+fn no_node_is_declared_lost_while_messages_arrive_in_time() {
     for seed in 0..SEEDS {
         let (nodes, degree) = (2 + (seed % 5) as u32, degree(seed));
         let flat = degree >= nodes as usize;
@@ -343,7 +343,7 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
 
 /// `World::judge` asserts meanwhile that no node is declared lost before its lease is over.
 #[test]
-fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
+fn after_a_partition_the_launcher_s_side_continues_and_the_other_has_ended() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
@@ -360,7 +360,7 @@ fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
 }
 
 #[test]
-fn short_partitions_and_stops_harm_nobody() {
+fn short_partitions_and_stops_are_harmless() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 0);
@@ -385,7 +385,7 @@ fn short_partitions_and_stops_harm_nobody() {
 /// A launcher that was stopped declares no node lost for the time it was away; a node that ended
 /// meanwhile ended by its own lease.
 #[test]
-fn whoever_stops_for_long_ends_its_own_side_only() {
+fn a_long_stop_ends_only_its_own_side() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let at = START + LIMIT * 2;
@@ -403,9 +403,9 @@ fn whoever_stops_for_long_ends_its_own_side_only() {
     }
 }
 
-/// Its peers hear nothing from it, the launcher does: it is ordered to end.
+/// Its peers receive nothing from it, but the launcher does: it is ordered to end.
 #[test]
-fn a_node_that_only_the_launcher_hears_is_cut_off() {
+fn a_node_that_only_the_launcher_reaches_is_cut_off() {
     let mut world = World::new(1, 4, DEGREE, LIMIT / 20, 0);
     let silent = |from: Party, to: Party| {
         let nodes = from != Party::Launcher && to != Party::Launcher;
@@ -429,7 +429,7 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
     assert!(world.detector.handle(now, 2, Observation::Beat { beat: Beat::Ping(now) }).is_empty());
 }
 
-/// Two nodes that cannot hear each other, while all others hear both, are no reason to end one.
+/// Two nodes that cannot hear each other, while all others hear both, are not a reason to end one.
 #[test]
 fn one_accusation_is_not_enough() {
     let now = START;
@@ -444,7 +444,7 @@ fn one_accusation_is_not_enough() {
 
 /// If only the launcher's answers are lost, it hears the node's last message and need not wait.
 #[test]
-fn a_node_that_says_it_is_gone_is_believed() {
+fn a_node_that_announces_its_end_is_believed() {
     let mut detector = FailureDetector::new(0..3, true, DEGREE, TIMING, START);
     let said = detector.handle(START, 1, Observation::Beat { beat: Beat::Gone });
     assert_eq!(said[0], DetectorAction::Declare { node: 1, silent: None, witness: None });

@@ -59,7 +59,7 @@ pub enum HeapError {
         block: usize,
     },
     /// The offset is not in the heap, or no block can start there.
-    #[error("offset {offset:#x} is none of the symmetric heap's ({len:#x} bytes)")]
+    #[error("offset {offset:#x} is outside the symmetric heap ({len:#x} bytes)")]
     Unknown {
         /// The offset, in bytes from the start of the heap.
         offset: usize,

@@ -1,10 +1,10 @@
 //! Crash loops: a PE that dies again and again without progress of the program.
 //!
 //! Pure, and for one PE; `deaths` acts on it. A program that crashes at one place takes a
-//! checkpoint or two of the same state on its way back there, so a growing checkpoint number is not
-//! progress by itself. Progress is judged by the number of checkpoints that a process passes from
-//! its restart to its death: at most [`FEW`] is no progress, nor is at most [`MANY`] if its
-//! predecessor passed equally many.
+//! checkpoint or two of an unchanged state before it crashes again, so a growing checkpoint number
+//! is not progress by itself. Progress is judged by the number of checkpoints that a process passes
+//! from its restart to its death: at most [`FEW`] do not count as progress, nor do at most [`MANY`]
+//! if its predecessor passed equally many.
 //!
 //! From the second such death on, the next substitute is delayed, longer each time, so that a
 //! transient cause (such as a memory shortage) can pass.
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn progress_starts_the_count_anew() {
+    fn progress_resets_the_count() {
         assert_eq!(counted(&[100, 50, 30, 10, 9]), [1, 1, 1, 1, 1]);
         assert_eq!(counted(&[3, 1, 1, 40, 1, 1]), [1, 2, 3, 1, 2, 3]);
         assert_eq!(counted(&[90, 90, 90]), [1, 1, 1], "a leak that takes its time");
     }
 
     #[test]
-    fn who_dies_before_its_restart_is_over_has_passed_nothing() {
+    fn a_death_before_the_end_of_the_restart_counts_as_no_progress() {
         let mut crashes = Crashes::original();
         assert_eq!(crashes.die(CheckpointNumber(70)), 1);
         for deaths in 2..6 {

@@ -49,7 +49,7 @@ impl DrawnJob {
                 }
                 Down::Start { proc, .. } => {
                     self.running.push((proc, node));
-                    self.pending.push(MembershipEvent::Said { proc, what: PeMessage::Hello });
+                    self.pending.push(MembershipEvent::Message { proc, what: PeMessage::Hello });
                 }
                 Down::Show(view) => {
                     self.pending.retain(
@@ -83,7 +83,7 @@ impl DrawnJob {
                 }
                 _ => Vec::new(),
             };
-            events.extend(says.into_iter().map(|what| MembershipEvent::Said { proc, what }));
+            events.extend(says.into_iter().map(|what| MembershipEvent::Message { proc, what }));
             if self.machine.pes[pe].stage >= Stage::Finalized {
                 events.push(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
             }
@@ -97,8 +97,8 @@ impl DrawnJob {
 
     fn after(&self, event: &MembershipEvent) -> DrawnJob {
         let mut job = self.clone();
-        let told = format!("{event:?}");
-        job.pending.retain(|pending| format!("{pending:?}") != told);
+        let text = format!("{event:?}");
+        job.pending.retain(|pending| format!("{pending:?}") != text);
         let lost: Vec<ProcId> = match event {
             MembershipEvent::Ended { proc, .. } => vec![*proc],
             MembershipEvent::NodeLost { node } => {
@@ -109,7 +109,7 @@ impl DrawnJob {
         };
         job.running.retain(|(proc, _)| !lost.contains(proc));
         job.pending
-            .retain(|e| !matches!(e, MembershipEvent::Said { proc, .. } if lost.contains(proc)));
+            .retain(|e| !matches!(e, MembershipEvent::Message { proc, .. } if lost.contains(proc)));
         if let MembershipEvent::NodeLost { node } = event {
             job.pending
                 .retain(|e| !matches!(e, MembershipEvent::Shown { node: n, .. } if n == node));
@@ -148,10 +148,10 @@ fn name(event: &MembershipEvent) -> &'static str {
         MembershipEvent::Ended { .. } => "process ended",
         MembershipEvent::NodeLost { .. } => "node lost",
         MembershipEvent::Shown { .. } => "view shown everywhere",
-        MembershipEvent::Said { what: PeMessage::Hello, .. } => "hello",
-        MembershipEvent::Said { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
-        MembershipEvent::Said { what: PeMessage::Finalized, .. } => "finalized",
-        MembershipEvent::Said { .. } => "verdict",
+        MembershipEvent::Message { what: PeMessage::Hello, .. } => "hello",
+        MembershipEvent::Message { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
+        MembershipEvent::Message { what: PeMessage::Finalized, .. } => "finalized",
+        MembershipEvent::Message { .. } => "verdict",
         MembershipEvent::Rested { .. } => "held back for long enough",
         MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",
     }
@@ -173,8 +173,8 @@ fn draw() -> (String, usize) {
             }
             let DrawnJob { machine, pending, running, losses } = &next;
             let goes_on = !(machine.ended || machine.unrecoverable());
-            let nobody = running.is_empty() && pending.is_empty();
-            assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
+            let is_empty = running.is_empty() && pending.is_empty();
+            assert!(!(goes_on && is_empty), "no process is left to end it: {machine:?}");
             if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
                 stack.push(next);
             }

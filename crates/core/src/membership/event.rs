@@ -13,7 +13,7 @@ pub enum MembershipEvent {
     /// The contents of a lost memory were discarded.
     Wiped { pe: Pe, memory: u32 },
     /// A process sent a message.
-    Said { proc: ProcId, what: PeMessage },
+    Message { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// A node is lost and its processes are known to be dead.

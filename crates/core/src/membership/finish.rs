@@ -16,7 +16,7 @@ impl Membership {
         if cut && self.mode.protects() {
             let lost: Vec<Pe> = self.lost.iter().copied().collect();
             let words = format!(
-                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
+                "unrecoverable: PE {pe} entered shmem_finalize without rolling back to the \
                  checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
                 Pe::names(&lost),
                 if lost.len() == 1 { "was" } else { "were" }
@@ -56,7 +56,7 @@ impl Membership {
         let Some(ends) = self.pes.iter().map(|pe| pe.status).collect::<Option<Vec<Ended>>>() else {
             return;
         };
-        self.tell_of_holes();
+        self.report_holes();
         let named = Pe::all(ends.len()).zip(&ends).find(|(_, how)| how.status() != 0);
         let status = named.map_or(0, |(_, how)| how.status());
         let words = named.and_then(|(pe, how)| match how {

@@ -36,14 +36,14 @@ impl Membership {
     }
 
     /// Reports at the end of the job which PEs were lost.
-    pub(super) fn tell_of_holes(&mut self) {
+    pub(super) fn report_holes(&mut self) {
         let holes: &BTreeSet<Pe> = match &self.holes {
             Some(holes) if !holes.is_empty() => holes,
             _ => return,
         };
         let holes: Vec<Pe> = holes.iter().copied().collect();
         let verb = if holes.len() == 1 { "was" } else { "were" };
-        let line = format!("{} {verb} lost, and the others went on to the end", Pe::names(&holes));
+        let line = format!("{} {verb} lost, and the remaining PEs finished", Pe::names(&holes));
         self.out.push(Action::Say(line));
     }
 }

@@ -31,14 +31,14 @@ impl Membership {
     /// Switches to global rollback, which the next view shows.
     pub(super) fn cannot_roll_back_locally(&mut self, reason: &Reason, pe: Pe) {
         if std::mem::replace(&mut self.view.local, false) {
-            self.out.push(Action::Say(format!("all PEs go back: PE {pe}: {reason}")));
+            self.out.push(Action::Say(format!("all PEs roll back: PE {pe}: {reason}")));
         }
     }
 
     /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
-    pub(super) fn take_all_back(&mut self, why: &str) {
+    pub(super) fn roll_all_back(&mut self, why: &str) {
         if std::mem::replace(&mut self.view.local, false) {
-            self.out.push(Action::Say(format!("all PEs go back: {why}")));
+            self.out.push(Action::Say(format!("all PEs roll back: {why}")));
             self.show();
         }
     }

@@ -228,7 +228,7 @@ impl Membership {
             match event {
                 MembershipEvent::MemoryMade { pe, memory } => self.memory_made(pe, memory),
                 MembershipEvent::Wiped { pe, memory } => self.wiped(pe, memory),
-                MembershipEvent::Said { proc, what } => self.said(proc, what),
+                MembershipEvent::Message { proc, what } => self.received(proc, what),
                 MembershipEvent::Ended { proc, how } => self.proc_ended(proc, how),
                 MembershipEvent::NodeLost { node } => self.node_lost(node),
                 MembershipEvent::Shown { node, number } => {
@@ -261,7 +261,7 @@ impl Membership {
 
     /// Ends the job with the verdict received so far, without waiting for the remaining PEs.
     pub fn cut_short(&mut self) -> Vec<Action> {
-        let (status, words) = self.verdict.clone().unwrap_or((1, "the job was cut short".into()));
+        let (status, words) = self.verdict.clone().unwrap_or((1, "the job ended early".into()));
         self.end(status, Some(words));
         std::mem::take(&mut self.out)
     }
@@ -306,7 +306,7 @@ impl Membership {
         self.advance();
     }
 
-    fn said(&mut self, proc: ProcId, what: PeMessage) {
+    fn received(&mut self, proc: ProcId, what: PeMessage) {
         let Some(entry) = self.procs.get_mut(&proc) else { return };
         let pe = match entry.role {
             Role::Pe(pe) => Some(pe),
@@ -334,7 +334,7 @@ impl Membership {
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (PeMessage::PreludeOver { record }, Some(pe)) => self.prelude_over(pe, record),
-            (PeMessage::GoBack { why }, Some(_)) => self.take_all_back(&why),
+            (PeMessage::GoBack { why }, Some(_)) => self.roll_all_back(&why),
             (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe.at()].stage = Stage::Unrecoverable;
@@ -417,7 +417,7 @@ impl Membership {
                 how.cause()
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if self.nobody_is_left() {
+        } else if self.no_pe_is_left() {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }
@@ -459,7 +459,7 @@ impl Membership {
         }));
         let how = Ended::Killed(9);
         if !self.started {
-            return self.end(1, Some(format!("node {node} was lost before the job was whole")));
+            return self.end(1, Some(format!("node {node} was lost before the job was complete")));
         }
         let (over, lost): (Vec<Pe>, Vec<Pe>) =
             lost.into_iter().partition(|&pe| self.pes[pe.at()].stage == Stage::Finalized);

@@ -89,7 +89,7 @@ impl Membership {
     }
 
     /// Returns true if no PE is alive and no memory is left that a substitute could adopt.
-    pub(super) fn nobody_is_left(&self) -> bool {
+    pub(super) fn no_pe_is_left(&self) -> bool {
         self.view.pes.iter().all(|pe| match pe.state {
             State::Alive => false,
             State::ProcessDead => !self.adopt || !self.shown.contains_key(&pe.node),
@@ -194,14 +194,14 @@ impl Membership {
     /// PEs recover again in a new view, and reach equal conclusions there. Ignores a report about
     /// an older view, whose recovery has been restarted already.
     pub(super) fn unusable(&mut self, view: ViewNumber, of: Pe, flaw: Flaw) {
-        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
+        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnreported) {
             return;
         }
         self.corrupt += 1;
         if self.corrupt > CORRUPT_MAX {
             let words = format!(
-                "unrecoverable: tiles of PE {of} and others did not hold in {CORRUPT_MAX} \
-                 recoveries in a row, though they were checked"
+                "unrecoverable: tiles of PE {of} and others failed their checksums in \
+                 {CORRUPT_MAX} recoveries in a row, though they were checked"
             );
             return self.end(UNRECOVERABLE, Some(words));
         }
@@ -264,7 +264,7 @@ impl Membership {
         let member = self.view.pes[pe.at()];
         self.pes[pe.at()].assigned = true;
         self.pes[pe.at()].reached = !self.engine;
-        let welcome = AssignmentMessage {
+        let assignment = AssignmentMessage {
             pe,
             incarnation: self.next_incarnation(pe),
             memory: member.memory,
@@ -277,6 +277,6 @@ impl Membership {
             prelude: self.preludes.of(pe),
             moves: self.places.moves().to_vec(),
         };
-        self.send(member.node, Down::Assign { proc, welcome });
+        self.send(member.node, Down::Assign { proc, assignment });
     }
 }

@@ -37,19 +37,19 @@ pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Process, String)> {
     }
     let (declared, why) = match (suspicion.answered, suspicion.witness, suspicion.hears) {
         (false, ..) => return None,
-        (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
+        (true, None, _) => (suspect, "and no other node can be asked".to_owned()),
         (true, Some(node), [Some(false), Some(true)]) => {
             let declared = if breaks(Mutant::AccuserBelieved) { suspect } else { accuser };
-            (declared, format!("and node {node} hears the node of PE {} only", suspect.0))
+            (declared, format!("and node {node} reaches only the node of PE {}", suspect.0))
         }
         (true, Some(node), [Some(true), Some(false)]) => {
-            (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))
+            (suspect, format!("and node {node} reaches only the node of PE {}", accuser.0))
         }
         (true, Some(node), [Some(true), Some(true)]) => {
-            (suspect, format!("though node {node} hears the nodes of both"))
+            (suspect, format!("though node {node} reaches the nodes of both"))
         }
         (true, Some(node), [Some(false), Some(false)]) => {
-            (suspect, format!("and node {node} hears neither node"))
+            (suspect, format!("and node {node} reaches neither node"))
         }
         (true, Some(_), _) => return None,
     };

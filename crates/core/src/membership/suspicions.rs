@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_third_node_hears_says_which_of_two_is_ended() {
+    fn a_third_node_decides_which_of_two_pes_is_ended() {
         for (accuser_is_heard, suspect_is_heard, declared) in
             [(true, true, 3), (true, false, 3), (false, true, 0), (false, false, 3)]
         {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspect_whose_agent_does_not_answer_waits_for_what_becomes_of_its_node() {
+    fn a_suspect_with_a_silent_agent_waits_for_the_fate_of_its_node() {
         let mut cluster = cluster(3, true);
         suspects(&mut cluster, 0, 3);
         for about in [0, 1] {
@@ -237,7 +237,7 @@ mod tests {
         suspects(&mut cluster, 3, 0);
         assert!(asked(&cluster).is_empty(), "there is nobody");
         answers(&mut cluster, 0);
-        assert!(killed(&cluster).is_empty(), "nobody asked after this one");
+        assert!(killed(&cluster).is_empty(), "no PE asked about this one");
         answers(&mut cluster, 3);
         assert_eq!(killed(&cluster), [3]);
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_in_finalize_nobody_is_suspected() {
+    fn when_all_are_in_finalize_no_pe_is_suspected() {
         let mut cluster = cluster(2, true);
         suspects(&mut cluster, 0, 3);
         (0..4).for_each(|pe| {

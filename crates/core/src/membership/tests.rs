@@ -76,11 +76,11 @@ impl Cluster {
                         }
                         Down::Start { proc, .. } if !self.hold_hello => {
                             let what = PeMessage::Hello;
-                            events.push(MembershipEvent::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Message { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
                             let what = PeMessage::Address { address: vec![7] };
-                            events.push(MembershipEvent::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Message { proc: *proc, what });
                         }
                         Down::Address { pe, incarnation, .. } => {
                             self.log.push(format!("tell {node} of {pe}.{incarnation}"));
@@ -147,7 +147,7 @@ impl Cluster {
 
     pub fn says(&mut self, pe: u32, what: PeMessage) {
         let proc = self.proc_of(pe);
-        self.event(MembershipEvent::Said { proc, what });
+        self.event(MembershipEvent::Message { proc, what });
     }
 
     pub fn member(&self, pe: usize) -> Member {
@@ -184,7 +184,7 @@ fn a_dead_process_is_replaced_on_its_node_and_its_memory_kept() {
 }
 
 #[test]
-fn without_adoption_the_memory_is_wiped_and_made_anew() {
+fn without_adoption_the_memory_is_wiped_and_recreated() {
     let settings = Settings { adopt: false, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
     cluster.die(2);
@@ -226,7 +226,7 @@ fn all_processes_may_die_while_their_memory_is_there() {
     assert!(cluster.wiped().is_empty(), "and is taken over");
     let mut cluster = all_die(&settings(BackupMode::Raid5));
     (0..3).for_each(|node| cluster.event(MembershipEvent::NodeLost { node }));
-    assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
+    assert!(cluster.end.is_none(), "its successor decides whether one memory is enough");
     cluster.event(MembershipEvent::NodeLost { node: 3 });
     assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
     let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });
@@ -289,7 +289,7 @@ fn a_spawned_substitute_keeps_away_from_its_group() {
 }
 
 #[test]
-fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
+fn a_pe_that_dies_repeatedly_ends_the_job_with_its_name() {
     let settings = Settings { max_restarts: 2, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
     cluster.crash_at(1, &[3, 5, 9]);
@@ -313,7 +313,7 @@ fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
 
 /// Delays are timed by the launcher: one substitute's delay holds up nothing else.
 #[test]
-fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
+fn a_delayed_substitute_starts_after_its_delay() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.crash_at(1, &[5]);
     cluster.hold_rests = true;
@@ -413,7 +413,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
 
 /// A PE that continued without noticing the loss, and without being affected by it.
 #[test]
-fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
+fn an_unnoticed_loss_delays_the_end_until_it_is_repaired() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(3);
     for pe in 0..4 {
@@ -425,7 +425,7 @@ fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
 }
 
 #[test]
-fn a_loss_that_finalize_cannot_bear_is_named() {
+fn a_loss_that_finalize_cannot_survive_is_named() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
     cluster.says(0, PeMessage::Finalizing { joined: ViewNumber(1), cut: true });
@@ -443,7 +443,7 @@ fn a_loss_that_finalize_cannot_bear_is_named() {
 }
 
 #[test]
-fn a_loss_when_all_are_in_finalize_costs_nothing() {
+fn a_loss_when_all_are_in_finalize_is_harmless() {
     for mode in [BackupMode::None, BackupMode::Raid5] {
         let mut cluster = Cluster::four(&settings(mode), 0);
         (0..4).for_each(|pe| finalizes(&mut cluster, pe));
@@ -460,7 +460,7 @@ fn a_loss_when_all_are_in_finalize_costs_nothing() {
 }
 
 #[test]
-fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
+fn a_verdict_ends_the_job_once_every_living_pe_reports_it() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
     for pe in 0..4 {

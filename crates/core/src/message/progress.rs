@@ -29,8 +29,8 @@ pub enum ProgressReport {
     /// New parity groups from that checkpoint on, because PEs had moved: the group of each PE, and
     /// a description of the losses that they survive. Earlier groups are obsolete. One PE sends it.
     Regrouped { checkpoint: CheckpointNumber, group_of: Vec<u32>, survives: String },
-    /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
-    /// save, and is protected once by `kept` that a PE keeps for others.
+    /// From this checkpoint on, `bytes` of a PE are read-only, in addition to the data that
+    /// checkpoints save. They are protected by `kept` bytes that a PE keeps for other PEs.
     Readonly { bytes: u64, kept: u64 },
     /// The memory of a dead process was adopted unchanged.
     Adopted {
@@ -206,7 +206,7 @@ impl fmt::Display for ProgressReport {
         match self {
             ProgressReport::Checkpoint { number, .. } => write!(f, "checkpoint {number} is agreed"),
             ProgressReport::Regrouped { checkpoint, survives, .. } => {
-                write!(f, "groups chosen anew at checkpoint {checkpoint}: {survives}")
+                write!(f, "new groups at checkpoint {checkpoint}: {survives}")
             }
             ProgressReport::Readonly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
             ProgressReport::Adopted { pe, checkpoint, .. } => {
@@ -221,13 +221,13 @@ impl fmt::Display for ProgressReport {
                 write!(f, "{bytes} of {of} bytes of PE {pe} rebuilt")
             }
             ProgressReport::Resumed { checkpoint, .. } => {
-                write!(f, "all are back at checkpoint {checkpoint}")
+                write!(f, "all PEs have restored checkpoint {checkpoint}")
             }
             ProgressReport::Replayed { pe, calls, .. } => {
                 write!(f, "PE {pe} has caught up, with {calls} calls from logs")
             }
             ProgressReport::Alone { pe, checkpoint, .. } => {
-                write!(f, "PE {pe} goes on alone from checkpoint {checkpoint}")
+                write!(f, "PE {pe} rolls back alone, to checkpoint {checkpoint}")
             }
             ProgressReport::Damaged { pe, checkpoint, part, .. } => {
                 write!(f, "damage in the {part} of PE {pe}, checkpoint {checkpoint}")

@@ -1,6 +1,6 @@
 //! Descriptions in plain English of messages from PEs and of waits, for traces.
 //!
-//! Left out: human-readable lines about a job, which `launch/launcher` writes.
+//! Left out: lines about a job, which `launch/launcher` writes.
 
 use std::fmt;
 
@@ -31,36 +31,36 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Formats the message as the rest of "the PE says ...".
+/// Formats the message as the rest of "the PE reports: ...".
 impl fmt::Display for PeMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PeMessage::Hello => write!(f, "hello"),
-            PeMessage::CannotStart { words, .. } => write!(f, "that it cannot start: {words}"),
-            PeMessage::Address { address } => write!(f, "its address of {} bytes", address.len()),
+            PeMessage::Hello => write!(f, "started"),
+            PeMessage::CannotStart { words, .. } => write!(f, "cannot start: {words}"),
+            PeMessage::Address { address } => write!(f, "an address of {} bytes", address.len()),
             PeMessage::Suspect { pe, incarnation } => {
-                write!(f, "that its connection to PE {pe}, incarnation {incarnation}, broke")
+                write!(f, "its connection to PE {pe}, incarnation {incarnation}, broke")
             }
             PeMessage::Unusable { view, pe, flaw } => {
-                write!(f, "that data of PE {pe} is not usable in view {view}: {flaw}")
+                write!(f, "data of PE {pe} is not usable in view {view}: {flaw}")
             }
-            PeMessage::AtPoint { rule } => write!(f, "that it has come to injected fault {rule}"),
+            PeMessage::AtPoint { rule } => write!(f, "reached injected fault {rule}"),
             PeMessage::Report(report) => write!(f, "{report}"),
             PeMessage::Verdict { status, words } => write!(f, "status {status}: {words}"),
             PeMessage::Finalizing { joined, cut } => {
-                let cut = if *cut { ", after a call that a loss cut short" } else { "" };
-                write!(f, "that it has called shmem_finalize, in view {joined}{cut}")
+                let cut = if *cut { ", after a call that a loss interrupted" } else { "" };
+                write!(f, "called shmem_finalize, in view {joined}{cut}")
             }
             PeMessage::PreludeOver { record } => {
                 let bytes = record.len();
-                write!(f, "that its first checkpoint begins, with a record of {bytes} bytes")
+                write!(f, "its first checkpoint begins, with a record of {bytes} bytes")
             }
-            PeMessage::GoBack { why } => write!(f, "that all must go back: {why}"),
-            PeMessage::NeedsOthers => write!(f, "that it cannot go on alone"),
-            PeMessage::Finalized => write!(f, "that it has left shmem_finalize"),
+            PeMessage::GoBack { why } => write!(f, "all PEs must roll back: {why}"),
+            PeMessage::NeedsOthers => write!(f, "cannot continue alone"),
+            PeMessage::Finalized => write!(f, "left shmem_finalize"),
             PeMessage::GlobalExit { status, words } => {
                 let words = words.iter().map(|words| format!(": {words}"));
-                write!(f, "that the job ends with status {status}{}", words.collect::<String>())
+                write!(f, "ends the job with status {status}{}", words.collect::<String>())
             }
         }
     }

@@ -143,7 +143,7 @@ mod tests {
 
     /// Every machine of up to 3 nodes of 5 cores of 3 threads, and every number of PEs.
     #[test]
-    fn what_holds_of_every_machine() {
+    fn bindings_have_the_invariants_of_every_machine() {
         for (nodes, cores, threads) in
             (1..=3).flat_map(|n| (1..=5).flat_map(move |c| (1..=3).map(move |t| (n, c, t))))
         {

@@ -54,13 +54,13 @@ pub enum Wrong {
         found: String,
     },
     /// A kind has a reserved name.
-    #[error("[{name}] is built in: expected a name of what is above nodes, such as rack")]
+    #[error("[{name}] is built in: expected the name of a domain above nodes, such as rack")]
     Reserved {
         /// The name.
         name: String,
     },
     /// A pattern is invalid.
-    #[error("`{text}` is no host: expected a name, or a pattern such as node[01-16,20]")]
+    #[error("`{text}` is not a host: expected a name, or a pattern such as node[01-16,20]")]
     Pattern {
         /// The pattern.
         text: String,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_one_line_with_its_place() {
+    fn errors_are_one_line_with_their_place() {
         let table: &[(&str, &str)] = &[
             ("", "rack.toml:1: the file is empty: expected tables of hosts"),
             ("\n[rack\n", "rack.toml:2: "),
@@ -315,7 +315,7 @@ mod tests {
             ("[rack]\nleft = 'node0'", "rack.toml:2: left is of type string: expected"),
             ("[rack]\nleft = []", "rack.toml:2: left is an empty array: expected"),
             ("[rack]\nleft = ['node0',\n 7]", "rack.toml:3: left is of type integer: expected"),
-            ("[rack]\nleft = ['n[3-1]']", "rack.toml:2: `n[3-1]` is no host: expected a name"),
+            ("[rack]\nleft = ['n[3-1]']", "rack.toml:2: `n[3-1]` is not a host: expected a name"),
             ("[Node]\nx = ['a']", "rack.toml:1: [Node] is built in: expected a name"),
             (
                 "[rack]\nleft = ['node[0-2]']\nright = [\n 'node3',\n 'node[2-3]']",

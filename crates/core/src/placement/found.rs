@@ -125,8 +125,8 @@ fn divide(
         });
     }
     let of: Vec<usize> = keys.iter().map(|key| number[key]).collect();
-    let tells = (2..nodes.len()).contains(&domains.len());
-    tells.then(|| DomainKind { name: name.to_owned(), domains, of, source })
+    let divides = (2..nodes.len()).contains(&domains.len());
+    divides.then(|| DomainKind { name: name.to_owned(), domains, of, source })
 }
 
 /// Returns the kinds that exist; of two that are equal or cross each other only the first.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_divides_nothing_is_no_domain() {
+    fn a_kind_that_divides_nothing_is_not_a_domain() {
         assert_eq!(hosts(&[("C7", "B1"), ("C7", "B2")]), [], "all in one, and each alone");
         assert_eq!(hosts(&[("", ""), ("", "")]), []);
         let both = hosts(&[("C7", "B1"), ("C7", "B1"), ("C9", "B2")]);

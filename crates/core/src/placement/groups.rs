@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_survived() {
+    fn the_description_lists_survivable_losses() {
         let four_nodes = [0, 0, 1, 1, 2, 2, 3, 3];
         assert_eq!(
             text(&four_nodes, Some(4), 1),

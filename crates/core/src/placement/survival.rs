@@ -271,7 +271,7 @@ mod tests {
 
     /// Every shape of a small job at its start agrees with the plan's largest share.
     #[test]
-    fn a_job_that_starts_survives_as_its_plan_says() {
+    fn a_starting_job_survives_what_its_plan_promises() {
         for pes in 2..=6usize {
             for code in 0..4usize.pow(pes as u32) {
                 let node_of: Vec<usize> = (0..pes).map(|at| code >> (2 * at) & 3).collect();
@@ -337,7 +337,7 @@ mod tests {
     /// Checks each loss against the definition, with the members that each group lacks counted
     /// anew.
     #[test]
-    fn a_survey_finds_what_each_single_loss_says() {
+    fn a_survey_agrees_with_every_single_loss() {
         for code in 0..4usize.pow(4) * 16 * 2 {
             let node_of: Vec<usize> = (0..4).map(|at| code >> (2 * at) & 3).collect();
             let erased: Vec<bool> = (0..4).map(|at| code >> (8 + at) & 1 == 1).collect();

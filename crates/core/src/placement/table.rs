@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_bound_may_run_anywhere() {
+    fn an_unbound_pe_may_run_anywhere() {
         let (node_of, domains, group_of, _) = job(4, 1, 1);
         let bindings = vec![Binding::default(); 4];
         let placement = PlacementTable {

@@ -110,7 +110,7 @@ impl Job {
     }
 }
 
-/// Generates rooms of racks of nodes of PEs, shuffled: up to `most` PEs.
+/// Generates nodes of PEs in racks of server rooms, shuffled: up to `most` PEs.
 fn nested(most: usize) -> impl Strategy<Value = Job> {
     let nodes = prop::collection::vec((0..12usize, 1..=64usize), 1..400);
     let cut = move |nodes: &Vec<(usize, usize)>| {
@@ -334,7 +334,7 @@ fn ten_thousand_pes_in_time() {
 }
 
 #[test]
-fn what_is_survived_is_said_of_every_kind() {
+fn survivable_losses_are_described_for_every_kind() {
     let racks = |of: &[usize]| vec![kind("rack", of.to_vec())];
     let said = |job: &Job, size, parity| job.plan(size, parity).to_string();
     let four = Job::new(&[1, 1, 1, 1], racks(&[0, 0, 1, 1]));

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_the_binding_stays_as_it_is() {
+    fn a_mask_beyond_the_binding_is_unchanged() {
         let kept = ThreadMask::of(&[3, 4], &[4, 5]);
         assert_eq!(kept.on(&[0, 1]), Some(vec![3, 4]));
         assert_eq!(ThreadMask::default().on(&[0]), None);
@@ -111,7 +111,7 @@ mod tests {
         }
 
         #[test]
-        fn the_same_binding_gives_the_same_processors(
+        fn equal_bindings_give_equal_processors(
             binding in proptest::collection::btree_set(0usize..1024, 1..20),
             cpus in proptest::collection::btree_set(0usize..1024, 1..20),
         ) {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_brought_survives_its_words_alone_and_added_up() {
+    fn contributions_survive_packing_alone_and_combined() {
         for turn in 0..3 {
             for kind in 0..5 {
                 let of = |pe: usize| brought(Pe::of(pe))[kind];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_pe_that_knows_says_what_the_findings_speak_of() {
+    fn the_lowest_informed_pe_names_the_checkpoint_of_the_findings() {
         let mut found = Found::of(Pe(0), 0, true, 0);
         found.add(&Found::of(Pe(2), 50, false, 1));
         found.add(&Found::of(Pe(1), 40, true, 0));

@@ -203,7 +203,7 @@ impl Driver {
 
     /// Chooses the list of the state, or returns the outcome of a state that has nothing to do.
     fn choose(&mut self, port: &mut impl Port) -> Result<Path, Outcome> {
-        let serves = self.call == Call::Finalize && !port.breaks(Mutant::EndGoesBack);
+        let serves = self.call == Call::Finalize && !port.breaks(Mutant::EndRollsBack);
         match self.at {
             At::Enter => match port.standing() {
                 EntryStatus::New => return Err(Outcome::Lost),
@@ -226,7 +226,7 @@ impl Driver {
             },
             At::Rebuild | At::Restore | At::Reencode if serves => return Err(Outcome::Done),
             At::Rebuild | At::Restore if !port.keeps_snapshot() => return Ok(Path::NoSnapshot),
-            At::Reencode if port.breaks(Mutant::ParityNotMadeAnew) => return Err(Outcome::Done),
+            At::Reencode if port.breaks(Mutant::ParityNotRecomputed) => return Err(Outcome::Done),
             At::Reencode if self.ends.is_some() && !port.breaks(Mutant::ParityOfTheEnd) => {
                 return Err(Outcome::Done);
             }

@@ -35,7 +35,7 @@ pub(super) fn next<P: CallPort>(
 ) -> Result<LoggedCall, P::Cut> {
     match port.next(is_it)? {
         Some(call) => Ok(call),
-        None => Err(port.take_all_back(Reason::Differs)),
+        None => Err(port.roll_all_back(Reason::Differs)),
     }
 }
 
@@ -151,7 +151,7 @@ fn change_again<P: CallPort>(
         return Ok(old);
     }
     let AtomicOutcome { old, seen } = port.found(from)?;
-    if fetches && !port.breaks(Mutant::FoundLocal) {
+    if fetches && !port.breaks(Mutant::FoundNotApplied) {
         port.apply(seen + 1)?;
     }
     if to == me && !port.breaks(Mutant::OwnSkipped) {
@@ -217,9 +217,9 @@ fn wait_again<P: CallPort>(
     apply_to(port, from)?;
     let value = own_bytes(port, from).try_into().map_or(0, u64::from_ne_bytes);
     let is_so = holds(value)
-        && (port.others_go_on(record.at as usize)? || holds(port.own_word(record, value)?));
+        && (port.may_have_changed(record.at as usize)? || holds(port.own_word(record, value)?));
     if !is_so {
-        return Err(port.take_all_back(Reason::Differs));
+        return Err(port.roll_all_back(Reason::Differs));
     }
     catch_up(port)?;
     Ok(value)

@@ -50,18 +50,18 @@ pub enum Reason {
     /// It meets PEs that make a different call.
     Unlike,
     /// A reason that a PE reported in words.
-    Said { why: String },
+    Reported { why: String },
 }
 
 impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
-            Reason::NodeLostThen => f.write_str("its node is lost while another PE goes back"),
+            Reason::NodeLostThen => f.write_str("its node is lost while another PE rolls back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
-            Reason::Damaged => f.write_str("a tile of its checkpoint does not hold"),
+            Reason::Damaged => f.write_str("a tile of its checkpoint does not match its checksum"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::UnprovenCall => {
@@ -78,7 +78,7 @@ impl Display for Reason {
             Reason::Threads => f.write_str("its threads call the library at the same time"),
             Reason::Differs => f.write_str("its replay makes another call than before"),
             Reason::Unlike => f.write_str("others make another call where it meets them"),
-            Reason::Said { why } => f.write_str(why),
+            Reason::Reported { why } => f.write_str(why),
         }
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_in_any_order_leave_the_same() {
+    fn operations_in_any_order_have_equal_results() {
         let mut edges = Edges::default();
         assert_eq!(edges.add(8, edge(3, 4), 0), None);
         assert_eq!(edges.add(8, edge(1, 3), 0), None);

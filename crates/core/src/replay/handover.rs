@@ -31,21 +31,21 @@ pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
     if port.way() != LogMode::Replayed || !port.is_over()? {
         return Ok(());
     }
-    port.begin_hand_over()?;
+    port.begin_handover()?;
     port.tick()?; // later than any time of the predecessor
     let looks_first = port.breaks(Mutant::NoSecondLook) && port.apply_all()?;
     port.show(Stage::Draining)?;
     // An origin that has not seen this stage leaves its operation in its log: it is read here.
     let known = looks_first || port.order_others()? && port.apply_all()?;
-    port.say_taken()?;
+    port.publish_taken()?;
     port.log_again()?;
     port.show(Stage::Direct)?;
     port.wake_others()?;
     if !known {
-        return Err(port.take_all_back(Reason::InDoubt));
+        return Err(port.roll_all_back(Reason::InDoubt));
     }
     if !port.is_certain()? {
-        return Err(port.take_all_back(Reason::Uncertain));
+        return Err(port.roll_all_back(Reason::Uncertain));
     }
-    port.look_at_findings()
+    port.check_findings()
 }

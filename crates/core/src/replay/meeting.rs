@@ -37,7 +37,7 @@ pub fn meet<P: MeetingPort>(
     let record = LogRecord { at: number, ..record };
     if port.way() == LogMode::Replayed {
         next_with(port, &record, what)?;
-        port.has_come(number)?;
+        port.has_arrived(number)?;
         if !port.breaks(Mutant::LastMeetingTrusted) {
             catch_up(port)?;
         }

@@ -58,7 +58,7 @@ impl Merge {
 
     /// Returns true if other PEs change the word at this offset atomically, and may have changed it
     /// since.
-    pub fn goes_on(&self, at: usize) -> bool {
+    pub fn may_have_changed(&self, at: usize) -> bool {
         self.changed.contains(&at)
     }
 

@@ -68,7 +68,7 @@ fn not_reached<P: CallPort>(
     from: Option<usize>,
 ) -> Result<Option<Delivery>, P::Cut> {
     port.land()?;
-    port.goes_on()?;
+    port.adopt_view()?;
     let Some(from) = from else {
         return Err(port.has_no_record());
     };
@@ -160,7 +160,7 @@ pub(super) fn change<P: CallPort>(
 /// lost PE may have seen it. No substitute begins or catches up before the flight ends.
 #[cold]
 fn in_wiped<P: CallPort>(port: &mut P) -> P::Cut {
-    let cut = port.take_all_back(Reason::LostMeanwhile);
+    let cut = port.roll_all_back(Reason::LostMeanwhile);
     match port.land() {
         Ok(()) => cut,
         Err(cut) => cut,

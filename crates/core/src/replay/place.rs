@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_of_a_source_tells_it_from_others() {
+    fn each_word_of_a_source_distinguishes_it() {
         let all = [
             CallSource::of("a.c", 1, 0, "f"),
             CallSource::of("b.c", 1, 0, "f"),

@@ -82,7 +82,7 @@ pub trait CallPort {
     /// Returns true if that PE has taken over the own record at `from`.
     fn has_taken(&mut self, there: Self::There, from: usize) -> Result<bool, Self::Cut>;
     /// Fails if all PEs roll back. Adopts a view with local rollback.
-    fn goes_on(&mut self) -> Result<(), Self::Cut>;
+    fn adopt_view(&mut self) -> Result<(), Self::Cut>;
     /// Handles an operation on a lost PE that has no record.
     fn has_no_record(&mut self) -> Self::Cut;
     /// Waits until no node lets its PEs reach the memory of the dead PE.
@@ -103,7 +103,7 @@ pub trait CallPort {
     /// Wakes a PE that sleeps in a wait for a put.
     fn ring(&mut self, pe: Pe) -> Result<(), Self::Cut>;
     /// Requests a global rollback, and waits until it begins.
-    fn take_all_back(&mut self, why: Reason) -> Self::Cut;
+    fn roll_all_back(&mut self, why: Reason) -> Self::Cut;
 
     /// Returns the next own record in the replay, if `is_it` accepts it for the call.
     fn next(
@@ -124,25 +124,25 @@ pub trait CallPort {
     /// Notes the assignment of own bytes by the put of a record.
     fn assigns_own(&mut self, from: usize) -> Result<(), Self::Cut>;
     /// Returns true if other PEs change an own word atomically, and may have changed it since.
-    fn others_go_on(&mut self, at: usize) -> Result<bool, Self::Cut>;
+    fn may_have_changed(&mut self, at: usize) -> Result<bool, Self::Cut>;
     /// Returns the value of the own word of a record; `otherwise` if it is not a word.
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Self::Cut>;
 
     /// Begins the handover.
-    fn begin_hand_over(&mut self) -> Result<(), Self::Cut>;
+    fn begin_handover(&mut self) -> Result<(), Self::Cut>;
     /// Publishes the own stage.
     fn show(&mut self, stage: Stage) -> Result<(), Self::Cut>;
     /// Orders the accesses of all PEs: afterwards each peer either sees what this PE published
     /// before, or this PE sees what the peer published. Returns false if that is not possible.
     fn order_others(&mut self) -> Result<bool, Self::Cut>;
     /// Publishes the cursor up to which the log of each PE is taken over.
-    fn say_taken(&mut self) -> Result<(), Self::Cut>;
+    fn publish_taken(&mut self) -> Result<(), Self::Cut>;
     /// Resumes the logging of calls.
     fn log_again(&mut self) -> Result<(), Self::Cut>;
     /// Wakes the PEs that wait for this one.
     fn wake_others(&mut self) -> Result<(), Self::Cut>;
     /// Fails if the log of a PE holds a reason for a global rollback.
-    fn look_at_findings(&mut self) -> Result<(), Self::Cut>;
+    fn check_findings(&mut self) -> Result<(), Self::Cut>;
 }
 
 /// The additional access that meetings need.
@@ -152,7 +152,7 @@ pub trait MeetingPort: CallPort {
     /// Posts the arrival of this PE at a meeting, whose record begins at `from`.
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Self::Cut>;
     /// Notes that the predecessor had arrived at this meeting.
-    fn has_come(&mut self, number: u64) -> Result<(), Self::Cut>;
+    fn has_arrived(&mut self, number: u64) -> Result<(), Self::Cut>;
     /// Waits until all PEs have arrived.
     fn await_all(&mut self, number: u64) -> Result<(), Self::Cut>;
     /// Returns the published view.

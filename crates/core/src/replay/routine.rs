@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_said() {
+    fn logged_routines_are_listed() {
         let covered = [
             ("shmem_", "_put"),
             ("shmem_ctx_", "_put"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_table_has_no_rule() {
+    fn a_routine_outside_the_table_has_no_rule() {
         assert_eq!(rule("shmem_", "_put"), Some(Rule::Bytes));
         assert_eq!(rule("shmem_ptr", ""), Some(Rule::Global));
         for (pre, post) in [("shmem_", ""), ("shmem_", "_putt"), ("", ""), ("shmem_pt", "")] {

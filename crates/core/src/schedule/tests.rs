@@ -70,7 +70,7 @@ fn run(steps: &[Vec<ScheduleRound>], mut has: Vec<u64>) -> Vec<u64> {
         idle = 0;
         done += usize::from(round + 1 == steps[pe].len());
     }
-    assert!(sent.is_empty(), "nobody waits for {sent:?}");
+    assert!(sent.is_empty(), "no PE waits for {sent:?}");
     has
 }
 
@@ -104,7 +104,7 @@ fn a_tree_brings_all_blocks_to_all_and_a_scatter_to_each_its_own() {
 }
 
 #[test]
-fn spread_and_ring_bring_every_block_to_everybody_once() {
+fn spread_and_ring_bring_every_block_to_every_pe_once() {
     for size in 2..=LARGEST {
         let rounds = size.next_power_of_two().trailing_zeros() as usize;
         let (spread, ring) =
@@ -117,7 +117,7 @@ fn spread_and_ring_bring_every_block_to_everybody_once() {
 }
 
 #[test]
-fn nobody_sends_more_than_the_whole_twice_in_a_long_broadcast() {
+fn no_pe_sends_more_than_twice_the_whole_in_a_long_broadcast() {
     for size in 2..=LARGEST {
         for pe in 0..size {
             let steps = scatter(pe, 0, size).chain(spread(pe, size));

@@ -170,7 +170,7 @@ fn snapshots_depend_on_the_mode() {
 }
 
 #[test]
-fn the_lost_go_back_alone_to_copies_of_their_own() {
+fn the_lost_roll_back_locally_to_copies_of_their_own() {
     let with = |mode, substitute, limit| {
         env(&[
             ("SHMEM_FT_ROLLBACK", "local"),
@@ -200,7 +200,7 @@ fn the_lost_go_back_alone_to_copies_of_their_own() {
 }
 
 #[test]
-fn who_does_not_go_back_goes_on_with_fewer() {
+fn without_rollback_jobs_continue_with_fewer_pes() {
     let with = |substitute, rollback, mode| {
         env(&[
             ("SHMEM_FT_SUBSTITUTE", substitute),
@@ -215,7 +215,7 @@ fn who_does_not_go_back_goes_on_with_fewer() {
     assert_eq!(
         refused("spare", "none", "none"),
         "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE=spare: expected shrink, since a \
-         substitute would begin where nobody else is"
+         substitute would start over on its own"
     );
     assert_eq!(
         refused("shrink", "global", "raid5"),
@@ -371,7 +371,7 @@ fn environment_round_trips() {
 }
 
 #[test]
-fn what_is_in_force_is_said_with_what_was_chosen() {
+fn settings_in_force_are_shown_with_their_choices() {
     let settings = one("SHMEM_FT_BACKUP_MODE", "raid5");
     let chosen = [("SHMEM_FT_GROUP_SIZE", "4".to_owned()), ("SHMEM_FT_THREADS", "2".to_owned())];
     let text = in_force(&settings, &chosen);

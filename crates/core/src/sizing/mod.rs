@@ -143,7 +143,7 @@ fn striped(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Can
         memory,
         checkpoint,
         recovery,
-        possible: placed.share <= parity && site.has_room(memory),
+        possible: placed.share <= parity && site.fits(memory),
         ..Candidate::bare()
     };
     let exposure = site.exposure(&placed, parity, recovery);
@@ -162,7 +162,7 @@ fn copies(site: &SizingInput) -> Option<Candidate> {
         memory: 3.0,
         checkpoint,
         recovery,
-        possible: placed.share <= 1 && site.has_room(3.0),
+        possible: placed.share <= 1 && site.fits(3.0),
         ..Candidate::bare()
     };
     // Fatal: the loss of either neighbour during a recovery, or of any node during a checkpoint.
@@ -215,8 +215,8 @@ impl SizingInput {
         self.live * self.pes.div_ceil(self.nodes) as f64
     }
 
-    fn has_room(&self, memory: f64) -> bool {
-        self.memory.is_none_or(|room| memory * self.bytes_a_node() <= room)
+    fn fits(&self, memory: f64) -> bool {
+        self.memory.is_none_or(|limit| memory * self.bytes_a_node() <= limit)
     }
 
     fn exposure(&self, placed: &Placed, parity: usize, recovery: f64) -> Exposure {

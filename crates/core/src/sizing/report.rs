@@ -72,7 +72,7 @@ impl fmt::Display for Report<'_> {
         writeln!(
             f,
             "\nmemory: times the live bytes. lost: share of the time for checkpoints, recoveries\n\
-             and work done again. unrecoverable: chance within 30 days that more is lost than\n\
+             and repeated work. unrecoverable: chance within 30 days that more is lost than\n\
              the parity.\n"
         )?;
         match choice.best.map(|best| &choice.candidates[best]) {

@@ -51,7 +51,7 @@ fn little_memory_takes_larger_groups() {
 }
 
 #[test]
-fn who_accepts_nothing_gets_the_safest() {
+fn without_constraints_the_safest_plan_is_chosen() {
     let choice = choose(&SizingInput { risk: 0.0, ..site() });
     let best = &choice.candidates[choice.best.unwrap()];
     assert!(!choice.safe);

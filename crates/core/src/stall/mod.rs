@@ -134,7 +134,7 @@ impl Stalls {
         {
             return Some(StallAction::End(picture.verdict(&stuck)));
         }
-        if lasting.is_empty() || breaks(Mutant::StallUnsaid) {
+        if lasting.is_empty() || breaks(Mutant::StallUnreported) {
             return None;
         }
         if let Some(said) = &self.said

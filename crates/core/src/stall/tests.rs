@@ -111,7 +111,7 @@ fn end(line: &str) -> StallAction {
 }
 
 #[test]
-fn a_stall_is_said_once_and_a_short_wait_never() {
+fn a_stall_is_reported_once_and_a_short_wait_never() {
     let mut job = Job::new(4);
     (0..3).for_each(|pe| job.waits(pe, "shmem_barrier_all", ALL));
     assert_eq!(job.run(55), []);
@@ -128,7 +128,7 @@ fn a_stall_is_said_once_and_a_short_wait_never() {
 }
 
 #[test]
-fn another_picture_is_said_after_another_limit() {
+fn a_changed_stall_is_reported_after_another_limit() {
     let mut job = Job::new(3);
     job.waits(0, "shmem_barrier_all", ALL);
     assert_eq!(job.run(60).len(), 1);
@@ -149,7 +149,7 @@ fn another_picture_is_said_after_another_limit() {
 }
 
 #[test]
-fn each_stall_is_said_and_no_more_than_one_in_a_limit() {
+fn each_stall_is_reported_at_most_once_per_limit() {
     let mut job = Job::new(2);
     for _ in 0..3 {
         job.waits(0, "shmem_sync_all", ALL);
@@ -160,7 +160,7 @@ fn each_stall_is_said_and_no_more_than_one_in_a_limit() {
 }
 
 #[test]
-fn who_waits_for_one_that_finalizes_waits_for_ever() {
+fn a_wait_for_a_finalizing_pe_is_a_stall() {
     let mut job = Job::new(4);
     (0..3).for_each(|pe| job.finalizes(pe));
     job.waits(3, "shmem_checkpoint_all", ALL);
@@ -183,7 +183,7 @@ fn who_waits_for_one_that_finalizes_waits_for_ever() {
 }
 
 #[test]
-fn who_has_not_looked_again_may_have_to_be_let_on_only() {
+fn a_pe_that_has_not_polled_again_does_not_end_the_job() {
     for asleep in 0..3 {
         let mut job = Job::new(3);
         (0..2).for_each(|pe| job.waits(pe, "shmem_barrier_all", ALL));
@@ -198,7 +198,7 @@ fn who_has_not_looked_again_may_have_to_be_let_on_only() {
 }
 
 #[test]
-fn who_is_in_finalize_but_busy_may_take_part_in_a_recovery() {
+fn a_busy_pe_in_finalize_may_take_part_in_a_recovery() {
     let mut job = Job::new(2);
     job.waits(0, "shmem_restart_pes", ALL);
     job.standing[1] = PeState::Finalizing;
@@ -242,7 +242,7 @@ fn a_team_concerns_its_members_only() {
 }
 
 #[test]
-fn a_pe_of_which_one_thread_can_go_on_can_move() {
+fn a_pe_of_which_one_thread_can_continue_can_move() {
     let mut job = Job::new(2);
     job.finalizes(1);
     job.waits(0, "shmem_barrier_all", ALL);
@@ -253,7 +253,7 @@ fn a_pe_of_which_one_thread_can_go_on_can_move() {
 }
 
 #[test]
-fn what_a_lost_node_reported_counts_no_more() {
+fn reports_of_a_lost_node_do_not_count() {
     let mut job = Job::new(4);
     job.waits(1, "shmem_barrier_all", ALL);
     job.run(30);
@@ -268,7 +268,7 @@ fn what_a_lost_node_reported_counts_no_more() {
 
 /// The remaining PEs meet without it, so no PE has a reason to wait for it.
 #[test]
-fn nobody_waits_for_a_hole() {
+fn no_pe_waits_for_a_hole() {
     let mut job = Job::new(4);
     job.standing[2] = PeState::Hole;
     job.waits(0, "shmem_barrier_all", ALL);
@@ -283,7 +283,7 @@ fn nobody_waits_for_a_hole() {
 
 /// Reports from agents are not trusted blindly.
 #[test]
-fn nonsense_in_a_report_is_no_harm() {
+fn nonsense_in_a_report_is_harmless() {
     let mut job = Job::new(2);
     for whom in [
         WaitTarget::Members { start: -5, stride: i32::MIN, size: u32::MAX },
@@ -298,7 +298,7 @@ fn nonsense_in_a_report_is_no_harm() {
 }
 
 #[test]
-fn before_the_job_is_whole_a_line_says_who_has_not_come() {
+fn before_the_job_is_complete_a_line_names_missing_pes() {
     let mut stalls = Stalls::new(LIMIT);
     let mut standing = vec![PeState::Starting; 3];
     let mut look =

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_one_line() {
+    fn an_invalid_plan_is_one_line() {
         for (text, expected) in [
             ("", "line 1: build is missing"),
             ("x = [", "line 1: "),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dead_at_the_place_is_left_out_and_nothing_else() {
+    fn only_what_is_dead_at_the_place_is_left_out() {
         let plan = sample();
         let find = |range: &Range<u64>| Some(range.start as usize..range.end as usize);
         let blocks = [(100_000..120_000, 1), (120_000..120_010, 1), (200_000..200_100, 9)];

@@ -39,12 +39,12 @@ const HALF: u32 = 32;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
     /// The ranges do not fit into the reserved space.
-    #[error("the allocator's state needs {need} bytes, the manifest has room for {room}")]
+    #[error("the allocator's state needs {need} bytes, the manifest holds at most {capacity}")]
     TooLong {
         /// Bytes needed.
         need: usize,
         /// Bytes reserved.
-        room: usize,
+        capacity: usize,
     },
     /// Not a manifest.
     #[error("not a manifest: {0}")]
@@ -115,7 +115,7 @@ impl Coverage {
         let pairs = (count + holes().count()) * 16;
         let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
         if need > layout.manifest_len {
-            return Err(ManifestError::TooLong { need, room: layout.manifest_len });
+            return Err(ManifestError::TooLong { need, capacity: layout.manifest_len });
         }
         let own = std::iter::once(layout.manifest..layout.manifest + need);
         let coverage = Coverage::new(own.chain(all));
@@ -150,7 +150,7 @@ impl Coverage {
             usize::try_from(word).map_err(|_| bad("a number too large"))
         };
         if word(0)? as u64 != MAGIC {
-            return Err(bad("it does not begin as one"));
+            return Err(bad("unknown header"));
         }
         let (need, count, state_len) = (word(1)?, word(2)?, word(3)?);
         let (private_len, left_out) = (word(4)?, word(5)?);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_is_none() {
+    fn an_empty_range_does_not_count() {
         let layout = Layout::new(1 << 20, 4);
         let (heap, at) = (Heap::new(layout.heap_len), layout.statics);
         let ranges = [at..at, at + 8..at + 24, at + 24..at + 24];
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn heap_bytes_have_the_same_place_in_their_pages_as_in_those_of_the_line() {
+    fn heap_bytes_keep_their_page_offset_in_the_linear_space() {
         let (layout, coverage, ..) = sample();
         let heap = layout.heap..layout.heap + layout.heap_len;
         let mut seen = 0;

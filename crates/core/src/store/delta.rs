@@ -285,7 +285,7 @@ mod tests {
 
     /// In every pattern of changes, a tile that is kept or carried has the right content.
     #[test]
-    fn a_slot_never_keeps_what_is_not_so_any_more() {
+    fn a_slot_never_keeps_stale_parity() {
         for (slots, sources) in [(1, 7), (2, 3), (2, 7), (1, 1), (2, 1)] {
             for pattern in 0u32..1 << 12 {
                 // The content of a tile is the number of the checkpoint that changed it last.

@@ -234,7 +234,7 @@ mod tests {
     /// A PE that joined every view and a substitute that only got the moves find equal groups,
     /// whether the checkpoint decided on is before or after the change.
     #[test]
-    fn who_saw_nothing_of_a_change_finds_the_groups_of_both() {
+    fn a_pe_that_missed_a_change_finds_both_groupings() {
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
         let job = (&settings, &Domains::default());
         let member = |&node: &u32| Member::first(node);
@@ -276,7 +276,7 @@ mod tests {
 
     /// One PE lags behind, one has abandoned an attempt, and one knows no checkpoint.
     #[test]
-    fn what_pes_know_is_added_up_in_any_order() {
+    fn knowledge_of_pes_is_combined_in_any_order() {
         let all = [of(&[(7, 2), (6, 0)]), of(&[(8, 5), (7, 2)]), of(&[(8, 3), (7, 2)]), of(&[])];
         for first in 0..4 {
             for second in 0..4 {

@@ -59,7 +59,7 @@ pub fn is_borne_out(
 ) -> bool {
     let snapshot = |n: CheckpointNumber| n == CheckpointNumber::START || snapshot(n);
     match phase {
-        _ if breaks(Mutant::DeadUnheard) => false,
+        _ if breaks(Mutant::DeadVoteIgnored) => false,
         Phase::Agreed(n) => n == CheckpointNumber::START || snapshot(n) && slot(n),
         Phase::Entering(CheckpointNumber::START)
         | Phase::Encoded(CheckpointNumber::START)

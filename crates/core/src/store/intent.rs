@@ -31,9 +31,9 @@ pub struct Bounds {
 pub enum Refusal {
     #[error(
         "PE {pe} has more allocations or registered private memory than the manifest holds \
-         ({} KiB)", room >> 10
+         ({} KiB)", capacity >> 10
     )]
-    Manifest { pe: Pe, room: usize },
+    Manifest { pe: Pe, capacity: usize },
     #[error(
         "PEs {first} and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
         len.0, len.1
@@ -41,7 +41,7 @@ pub enum Refusal {
     Different { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
         "PEs {first} and {pe} have not registered the same amount of private memory ({} and {} KiB \
-         in whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
+         in whole pages, including the heap's metadata)", len.0 >> 10, len.1 >> 10
     )]
     Private { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
@@ -54,8 +54,8 @@ pub enum Refusal {
          {:.1} MiB", mib(*hold), mib(*limit)
     )]
     Limit { who: String, mode: &'static str, hold: u64, limit: u64 },
-    #[error("{len} bytes live, and the store holds {room} at most")]
-    Store { len: u64, room: usize },
+    #[error("{len} bytes live, and the store holds at most {capacity}")]
+    Store { len: u64, capacity: usize },
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -213,13 +213,13 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     let (mut all, len) = (*all, all.first.2);
     all.count();
     if let Some(pe) = all.cannot {
-        return Err(Refusal::Manifest { pe, room: bounds.manifest });
+        return Err(Refusal::Manifest { pe, capacity: bounds.manifest });
     }
     if let Some((pe, odd)) = all.odd {
         return Err(differ([all.first.0, pe], [(all.first.1, len), odd]));
     }
     if len > bounds.snapshot as u64 {
-        return Err(Refusal::Store { len, room: bounds.snapshot });
+        return Err(Refusal::Store { len, capacity: bounds.snapshot });
     }
     let Some(short) = all.short else { return Ok(()) };
     let here =
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
+    fn different_or_oversized_intents_are_refused_before_memory_counts() {
         let short = posted(100, 1);
         let odd = Intent { len: 900, ..short };
         let cannot = Intent { len: CANNOT, ..short };
@@ -352,21 +352,21 @@ mod tests {
         let full = words(&[short, odd, cannot], &[0, 1, 2]);
         assert!(full.starts_with("PE 2 has more allocations"), "{full}");
         let large = [Intent { len: 1 << 41, ..short }; 2];
-        assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
+        assert!(words(&large, &[0, 1]).ends_with("and the store holds at most 1099511627776"));
         let elsewhere = Intent { digest: 8 << 32, ..short };
         assert!(words(&[short, elsewhere], &[0, 1]).starts_with("PEs 0 and 1 have not allocated"));
     }
 
     /// Registered memory is part of the manifest, whose pages the lower half of a digest counts.
     #[test]
-    fn private_memory_is_not_said_to_be_symmetric() {
+    fn private_memory_is_not_called_symmetric() {
         let of = |pages: u64, heap: u64| Intent {
             digest: 9 << 32 | pages,
             len: pages * 4096 + heap,
             ..posted(100, 1)
         };
         let expected = "PEs 0 and 1 have not registered the same amount of private memory (12 and \
-            8 KiB in whole pages, with what describes the heap)";
+            8 KiB in whole pages, including the heap's metadata)";
         assert_eq!(words(&[of(3, 5000), of(2, 5000)], &[0, 1]), expected);
         let both = words(&[of(3, 5000), of(2, 9096)], &[0, 1]);
         assert!(both.starts_with("PEs 0 and 1 have not allocated"), "{both}");

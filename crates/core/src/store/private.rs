@@ -25,7 +25,7 @@ pub struct Saved<'a> {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A region of the checkpoint is not registered.
-    #[error("it has not registered {name}, of which that has {saved} bytes")]
+    #[error("it has not registered {name}, which has there {saved} bytes")]
     Missing {
         /// Name of the region.
         name: String,
@@ -132,7 +132,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_was_encoded_is_read_back_and_nothing_else() {
+    fn only_what_was_encoded_is_read_back() {
         let bytes = encode(SAVED.into_iter());
         assert_eq!(decode(&bytes).unwrap(), SAVED);
         assert_eq!(decode(&[]).unwrap(), []);

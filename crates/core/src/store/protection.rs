@@ -214,7 +214,7 @@ impl Protection {
     }
 
     /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
-    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot go back
+    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot roll back
     /// (thesis, section 5.1.1).
     pub fn survives_domains(&self) -> bool {
         self.plan.survives_all() && self.mode != BackupMode::Single
@@ -265,7 +265,7 @@ mod tests {
     /// For every set of survivors among seven PEs on four nodes, exactly the survivors are in
     /// groups.
     #[test]
-    fn those_that_live_are_in_groups_and_nobody_else() {
+    fn groups_contain_exactly_the_living_pes() {
         let node_of = [0, 0, 1, 1, 2, 2, 3];
         for living in 1u32..1 << node_of.len() {
             let living: Vec<Pe> =
@@ -301,7 +301,7 @@ mod tests {
     /// Eight PEs lose one node after another, down to two, with substitutes on random nodes. New
     /// groups always carry a lower risk, and survive the next loss whenever some groups can.
     #[test]
-    fn groups_chosen_anew_survive_more() {
+    fn new_groups_survive_more() {
         for group_size in [None, Some(8), Some(4)] {
             let settings = Settings { group_size, ..raid5() };
             for seed in 0..500usize {

@@ -116,7 +116,7 @@ mod tests {
     use crate::page::PAGE;
 
     #[test]
-    fn what_is_kept_of_ranges_side_by_side_never_overlaps() {
+    fn copies_of_adjacent_ranges_never_overlap() {
         let layout = Layout::new(64 << 20, 4);
         let mut seed = 1u64;
         let mut random = |below: usize| {

@@ -27,7 +27,7 @@ impl Refused {
     /// Records that a checkpoint was refused. Returns true if it is passed over.
     pub fn again(&mut self, words: String) -> bool {
         self.words = Some(words);
-        self.passed_over && !breaks(Mutant::RefusedForEver)
+        self.passed_over && !breaks(Mutant::RefusedForever)
     }
 
     /// Records a restart call although no PE was lost. Returns true if refused checkpoints are
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_is_told_every_time() {
+    fn a_program_that_asks_is_answered_every_time() {
         let mut refused = Refused::default();
         assert_eq!(refused.words(), None);
         for words in ["a", "b", "c"] {
@@ -68,6 +68,6 @@ mod tests {
     fn a_restart_without_a_refusal_is_nothing() {
         let mut refused = Refused::default();
         assert!(!refused.restart());
-        assert!(!refused.again("no memory".to_owned()), "the program has yet to be told");
+        assert!(!refused.again("no memory".to_owned()), "the program does not know yet");
     }
 }

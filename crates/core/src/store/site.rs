@@ -414,34 +414,34 @@ mod tests {
     }
 
     #[test]
-    fn who_learned_in_the_call_before_is_behind_too() {
+    fn a_pe_that_learned_in_the_previous_call_is_behind_too() {
         let calls = [(0, called(A, 2)), (1, new(A)), (2, called(B, 3))];
         assert_eq!(found(&calls), Some((2, vec![0, 1])));
         assert_eq!(apart(&sum(&calls), B).unwrap().others, [Pe(1), Pe(0)], "the last first");
     }
 
     #[test]
-    fn who_was_behind_stays_so_through_another_loss() {
+    fn a_pe_behind_stays_behind_through_another_loss() {
         let late = Called { late: true, ..called(A, 3) };
         assert_eq!(found(&[(0, late), (1, new(A)), (2, called(B, 3))]), Some((2, vec![0, 1])));
         assert_eq!(found(&[(0, late), (1, new(A)), (2, new(A))]), None, "nobody came further");
     }
 
     #[test]
-    fn one_place_or_many_or_unknown_ones_leave_nobody_behind() {
+    fn one_place_many_places_and_unknown_ones_leave_no_pe_behind() {
         assert_eq!(found(&[(0, called(A, 3)), (1, new(A)), (2, called(A, 4))]), None);
         assert_eq!(found(&[(0, called(0, 3)), (1, new(A))]), None);
         let varied = Called { varied: true, ..called(B, 3) };
         assert_eq!(found(&[(0, varied), (1, new(A))]), None);
         let many: Vec<_> = (0..6).map(|pe| (pe, called(A + pe as u64, 3 + pe as u64))).collect();
         assert_eq!(found(&many[..4]), Some((3, vec![0, 1, 2])));
-        assert_eq!(found(&many), None, "more sites than are told apart");
+        assert_eq!(found(&many), None, "more sites than can be distinguished");
     }
 
     /// Compares the sum with a direct evaluation of all calls, for every combination of a few
     /// calls.
     #[test]
-    fn the_sum_says_what_a_look_at_all_calls_says() {
+    fn the_sum_agrees_with_an_evaluation_of_all_calls() {
         let kinds = [called(A, 3), called(B, 3), called(A, 4), new(A), new(B), called(0, 3)];
         for code in 0..kinds.len().pow(4) {
             let calls: Vec<(u32, Called)> =
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_passed_once_the_reference_has_gone_on() {
+    fn a_call_is_skipped_once_the_reference_has_continued() {
         let own = at(Activity::Checkpoint, 1, A, 0);
         let of = |reference: Progress| follow(&own, Some(&reference), Vec::new);
         assert_eq!(follow(&own, None, Vec::new), None);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_from_one_place_or_with_the_same_written_meet() {
+    fn calls_from_one_place_or_with_equal_writes_meet() {
         for written in [0, 5] {
             let own = at(Activity::Checkpoint, 1, A, written);
             let of = |site, written| at(Activity::Checkpoint, 1, site, written);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_a_mismatch_unless_others_may_have_written_it() {
+    fn own_writes_are_a_mismatch_unless_others_may_have_made_them() {
         let (own, reference) =
             (at(Activity::Checkpoint, 0, A, 5), at(Activity::Checkpoint, 0, B, 7));
         let of = |other: Option<Progress>| {

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_sealed() {
+    fn written_bytes_are_sealed() {
         let tile: Vec<u8> = (0..5000).map(|at| (at * 7 + at / 256) as u8).collect();
         for whole in [true, false] {
             let stamp = Stamp { whole, ..stamp() };

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_was_said() {
+    fn words_survive_packing() {
         for said in [
             WriteReport::Nothing,
             WriteReport::Never,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_from_checkpoint_to_checkpoint() {
+    fn a_watch_continues_from_checkpoint_to_checkpoint() {
         let mut tracked = begun();
         for number in 5..9 {
             assert!(tracked.show(N(number), &covering(100)));

@@ -179,7 +179,7 @@ fn search(pes: usize, deaths: usize) -> usize {
 }
 
 #[test]
-fn nobody_goes_on_without_what_all_brought() {
+fn no_pe_continues_without_all_contributions() {
     for (pes, deaths) in [(2, 1), (3, 1), (3, 2), (5, 0)] {
         println!("{pes} PEs, {deaths} deaths: {} states", search(pes, deaths));
     }
@@ -187,7 +187,7 @@ fn nobody_goes_on_without_what_all_brought() {
 
 /// Runs larger trees, in orders of a fixed random generator, with deaths in between.
 #[test]
-fn large_trees_meet_whoever_dies() {
+fn large_trees_meet_whichever_pe_dies() {
     for seed in 0..200u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
         let mut below = |end: usize| {

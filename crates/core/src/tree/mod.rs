@@ -122,7 +122,7 @@ mod tests {
 
     /// The values of another machine reach a PE only from that machine's leader.
     #[test]
-    fn a_machine_comes_together_on_its_leader() {
+    fn the_pes_of_a_machine_meet_at_its_leader() {
         let places: Vec<_> = (0..40).map(|pe| place(pe % 5, pe % 10)).collect();
         let trees = trees(&places);
         for (pe, tree) in trees.iter().enumerate() {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_live_is_in_no_tree() {
+    fn lost_pes_are_in_no_tree() {
         let places = [None, place(0, 1), None, place(0, 0)];
         let trees = trees(&places);
         assert_eq!((trees[3].parent, trees[1].parent), (None, Some(Pe(3))));

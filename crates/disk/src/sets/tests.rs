@@ -172,8 +172,8 @@ fn refused_or_the_same(set: &Set, path: &Path, content: &[u8], tiles: &[u8]) {
     fs::write(path, content).expect("written");
     if set.verify(&WorkerPool::new(1, Vec::new())).is_ok() {
         let file = PeFile::<Head>::open(&set.folder, Pe(1)).expect("it holds");
-        let mut room = TileScratch::default();
-        let tile = |tile| file.tile(tile, &mut room).expect("it holds").to_vec();
+        let mut scratch = TileScratch::default();
+        let tile = |tile| file.tile(tile, &mut scratch).expect("it holds").to_vec();
         let read: Vec<Vec<u8>> = (0..file.head.sums.len()).map(tile).collect();
         assert!(read.concat() == tiles, "other bytes");
     }
@@ -252,9 +252,9 @@ fn made_up_lengths_of_tiles_give_no_other_bytes() {
         made_up.stored[from] -= by;
         made_up.stored[to] += by;
         let file = write(&made_up).expect("its head holds");
-        let (mut room, mut damaged) = (TileScratch::default(), 0);
+        let (mut scratch, mut damaged) = (TileScratch::default(), 0);
         for (tile, saved) in data(2, 0).chunks(TILE).enumerate() {
-            match file.tile(tile, &mut room) {
+            match file.tile(tile, &mut scratch) {
                 Ok(bytes) => assert!(bytes == saved, "tile {tile}"),
                 Err(SetError::Format { error, .. }) => {
                     assert_eq!(error, FormatError::Tile(tile));
@@ -298,7 +298,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
 }
 
 #[test]
-fn what_is_no_plain_file_of_this_user_is_refused() {
+fn only_plain_files_of_this_user_are_accepted() {
     let (_folder, set) = one_set(1);
     let path = set.folder.join("pe-0");
     if rustix::process::geteuid().is_root() {

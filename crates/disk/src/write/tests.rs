@@ -76,9 +76,9 @@ impl Memory {
     fn write(&self, region: usize, number: CheckpointNumber, bytes: &[u8]) {
         let stamp = self.stamp(JOB, number);
         for (tile, bytes) in bytes.chunks(TILE).enumerate() {
-            self.part.write_at(region + tile * TILE, bytes).expect("room");
+            self.part.write_at(region + tile * TILE, bytes).expect("free memory");
             let at = self.layout.stamps(region) + tile * STAMP;
-            self.part.write_at(at, &stamp.seal(bytes)).expect("room");
+            self.part.write_at(at, &stamp.seal(bytes)).expect("free memory");
         }
     }
 
@@ -87,7 +87,7 @@ impl Memory {
     fn after(pe: Pe, number: CheckpointNumber) -> (Memory, Vec<u8>, Vec<u8>) {
         let (memory, protection) = (Memory::empty(pe, JOB), protection());
         let mut heap = Heap::new(memory.layout.heap_len);
-        heap.alloc(150_000, 64).expect("room");
+        heap.alloc(150_000, 64).expect("free memory");
         let private = private::encode([Saved { name: "step", contents: b"three" }].into_iter());
         let built = Coverage::build(&memory.layout, &[], &heap, [&[], &[]], &private);
         let (coverage, mut line) = built.expect("it fits");
@@ -209,12 +209,12 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
             if folder.join(files::name(Content::Data, pe)).exists() {
                 let data = files::PeFile::<Head>::open_of(&folder, owner(pe)).expect("it holds");
                 let parity = files::PeFile::<ParityHead>::open_of(&folder, owner(pe));
-                let (parity, mut room) = (parity.expect("it holds"), TileScratch::default());
+                let (parity, mut scratch) = (parity.expect("it holds"), TileScratch::default());
                 for tile in 0..data.head.sums.len() {
-                    data.tile(tile, &mut room).expect("it holds");
+                    data.tile(tile, &mut scratch).expect("it holds");
                 }
                 for tile in 0..parity.head.sums.len() {
-                    parity.tile(tile, &mut room).expect("it holds");
+                    parity.tile(tile, &mut scratch).expect("it holds");
                 }
             }
         }

@@ -83,7 +83,7 @@ fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     let (needed, most) = (OWN + 3 * own + input + mapped, process::open_files_max());
     (needed as u64 > most).then(|| {
         format!(
-            "too many open files: {own} PEs need {needed} at least, and ulimit -n allows {most}"
+            "too many open files: {own} PEs need at least {needed}, and ulimit -n allows {most}"
         )
     })
 }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_stands_still_is_told_once_until_it_moves() {
+    fn a_hanging_disk_is_reported_once_until_it_proceeds() {
         let (mut patience, second) = (Patience::default(), Duration::from_secs(1));
         let mut look = |works, begun, at| {
             let told = patience.ends(works, begun, second * at);

@@ -48,9 +48,9 @@ impl Agent {
     pub(super) fn assign(
         &mut self,
         proc: ProcId,
-        welcome: AssignmentMessage,
+        assignment: AssignmentMessage,
     ) -> Result<(), ChannelError> {
-        let pe = welcome.pe;
+        let pe = assignment.pe;
         let control = self.part(pe).map(0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
@@ -60,8 +60,8 @@ impl Agent {
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, oversubscribed) = (Box::new(self.job.clone()), self.binder.oversubscribed());
-        let welcome = ToPe::AssignmentMessage { job, welcome, oversubscribed };
-        let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
+        let assignment = ToPe::AssignmentMessage { job, assignment, oversubscribed };
+        let mut sent = channel.send(&assignment, &[Arc::clone(&self.page_fd)]);
         for (&node, file) in &self.files {
             if sent.is_ok() {
                 sent = channel.send(&ToPe::File { node }, &[Arc::clone(file)]);

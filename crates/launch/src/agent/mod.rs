@@ -322,7 +322,7 @@ impl Agent {
                 Ok(())
             }
             Down::Start { proc, pe } => self.start(proc, pe),
-            Down::Assign { proc, welcome } => self.assign(proc, welcome),
+            Down::Assign { proc, assignment } => self.assign(proc, assignment),
             Down::File { node } => {
                 let Some(file) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
                 self.keep(node, file)
@@ -417,7 +417,7 @@ impl Agent {
                     if let (PeMessage::Hello, Some(pid)) = (&what, sender) {
                         self.meet(proc, pid)?;
                     }
-                    self.up.send(&Up::Said { proc, what }, &[])?;
+                    self.up.send(&Up::Message { proc, what }, &[])?;
                 }
                 Ok(None) => return Ok(()),
                 Err(_) => {

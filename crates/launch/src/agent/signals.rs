@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_began_before_a_signal_gets_it_and_who_began_later_does_not() {
+    fn only_processes_started_before_a_signal_get_it() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut missed = Missed::default();

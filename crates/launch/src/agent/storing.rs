@@ -57,8 +57,8 @@ impl Agent {
                 let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
                 self.begin(move || {
                     // If this fails, the write pins the snapshot itself, and reports any error.
-                    let (_, room) = claim::shares(memory);
-                    *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
+                    let (_, spilled_max) = claim::shares(memory);
+                    *lock(&claims) = Claims::new(number, &pes, layout, parity, spilled_max).ok();
                     None
                 });
             }

@@ -157,10 +157,10 @@ pub struct Args {
     pub needless: Vec<String>,
 }
 
-const WHERE: &str = "Where PEs run";
-const LOSSES: &str = "What is survived";
-const PROGRAMS: &str = "What programs get, and what they print";
-const JOB: &str = "The job";
+const WHERE: &str = "Placement of PEs";
+const LOSSES: &str = "Fault tolerance";
+const PROGRAMS: &str = "Input, output and environment";
+const JOB: &str = "Job control";
 const AGENTS: &str = "Several hosts";
 
 const AFTER_HELP: &str = "\

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_said_of_who_gave_it() {
+    fn a_wrong_value_is_attributed_to_its_source() {
         let refusal = |args: &Args, variables| {
             settings(args, &pairs(variables), &[]).unwrap_err().to_string()
         };
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_a_setting_is_named_and_what_is_another_tools_is_not() {
+    fn misspelled_settings_are_named_and_those_of_other_tools_are_not() {
         let of = |name| strange(&pairs(&[(name, "1")])).pop();
         let line = of("SHMEM_SYMETRIC_SIZE").unwrap();
         assert_eq!(

@@ -64,7 +64,7 @@ const INSTEAD: &[(&str, &str)] = &[
         "--output DIR has a file for each PE",
     ),
     ("l label prepend-rank tag", "--tag-output says whose line it is"),
-    ("i input", "--stdin 0 gives PE 0 the standard input, --stdin none nobody"),
+    ("i input", "--stdin 0 passes the standard input to PE 0, --stdin none to no PE"),
     ("t time", "--timeout S ends the job after S seconds"),
     (
         "display-map display-allocation display-topo report-bindings",

@@ -53,7 +53,7 @@ pub enum HostsError {
     #[error("how many PEs? give -n N, -N PES, or --hosts NAME:PES")]
     NoCount,
     /// More PEs were requested than the hosts can take.
-    #[error("-n {pes}: the hosts have room for {room} PEs: expected 1 to {room}")]
+    #[error("-n {pes}: the hosts have {room} slots: expected 1 to {room}")]
     Room {
         /// The requested number.
         pes: usize,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_hosts_are_read_and_what_is_none_is_named() {
+    fn host_lists_are_parsed_and_errors_are_named() {
         let hosts = parse("a,b:2,node-7.x.org:0,me@10.0.0.1").unwrap();
         assert_eq!(names(&hosts), ["a", "b", "node-7.x.org", "me@10.0.0.1"]);
         let pes: Vec<_> = hosts.iter().map(|host| host.pes).collect();

@@ -33,7 +33,7 @@ use raidshmem_sys::memory::default_heap;
 use raidshmem_sys::{machine, memory};
 
 /// The notice for a view that cannot be shown.
-const NOWHERE: &str = "--live: standard error is no terminal to draw on; no view is shown";
+const NOWHERE: &str = "--live: standard error is not a terminal; no view is shown";
 /// The signals that `--stop-signal` accepts.
 const STOPS: [i32; 6] =
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];

@@ -24,7 +24,7 @@ pub enum Refused {
         got: String,
     },
     /// `--nodes` out of range.
-    #[error("--nodes {}: expected 1 to {most} (at most one a PE)", .got.escape_debug())]
+    #[error("--nodes {}: expected 1 to {most} (at most one per PE)", .got.escape_debug())]
     Nodes {
         /// The given value.
         got: String,

@@ -101,7 +101,7 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
             let mut whole = sets.iter().filter_map(|set| match set.verify(&pool) {
                 Ok(manifest) => Some((set, manifest)),
                 Err(error) => {
-                    notes.push(format!("set {} is passed over: {error}", set.number));
+                    notes.push(format!("set {} is skipped: {error}", set.number));
                     None
                 }
             });
@@ -109,7 +109,7 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
             drop(whole);
             newest.ok_or_else(|| {
                 let why = notes.first().map(|note| format!("; {note}")).unwrap_or_default();
-                refused(format!("there is no whole checkpoint{why}"))
+                refused(format!("there is no complete checkpoint{why}"))
             })?
         }
     };

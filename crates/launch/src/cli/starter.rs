@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_the_user_gets_the_agent_where_it_says_or_at_its_end() {
+    fn a_launch_command_gets_the_agent_at_its_placeholder_or_end() {
         let words = |text: &str| Means::Command(text.into()).words("b", &agent()).pop().unwrap();
         let line = "'/opt/my tools/oshrun' --raidshmem-agent-of 10.0.0.1:7 2";
         assert_eq!(words("ip netns exec {host}"), format!("exec ip netns exec b {line}"));

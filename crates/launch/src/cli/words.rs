@@ -84,8 +84,8 @@ pub enum WordsError {
     Twice(String),
     /// A colon that would begin a second program.
     #[error(
-        "`:` begins a second program: expected one program in a job, which may do one thing or \
-         another by shmem_my_pe (after `--` a colon is an argument like any other)"
+        "`:` begins a second program: expected one program per job, which may branch on \
+         shmem_my_pe (after `--` a colon is an argument like any other)"
     )]
     Several,
 }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_as_hands_write_them() {
+    fn options_are_read_in_common_spellings() {
         for words in [&["-n", "4"][..], &["-n4"], &["-n=4"], &["-np", "4"], &["--np", "4"]] {
             options(words, &["--np=4"]);
         }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_may_be_left_out_is_taken_if_it_is_there() {
+    fn a_value_that_may_be_omitted_is_taken_if_it_is_there() {
         for (words, wanted) in [
             (&["--dump"][..], &["--dump"][..]),
             (&["--dump", "7"], &["--dump=7"]),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_program_is_its_own() {
+    fn words_after_the_program_belong_to_it() {
         assert_eq!(of(&["--", "-n", ":", "-n"]).unwrap().program, ["-n", ":", "-n"]);
         assert_eq!(of(&["-v", "p", "--", "-z"]).unwrap().program, ["p", "--", "-z"]);
         assert_eq!(of(&["p", ":", "q"]).unwrap().program, ["p", ":", "q"]);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_by_its_name() {
+    fn unknown_options_are_refused_by_name() {
         for (words, line) in [
             (&["-z", "p"][..], "-z: no such option; `oshrun --help` lists them"),
             (&["--kil", "p"], "--kil: no such option, nearest is --kill; `oshrun --help` lists"),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_other_launchers_name_what_is_said_here() {
+    fn options_of_other_launchers_name_their_equivalent() {
         for (words, instead) in [
             (&["--bind-to", "core", "p"][..], "--bind core"),
             (&["--mca", "a", "b", "p"], "SHMEM_FT_"),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_need_not_be_are_left_out_with_their_values() {
+    fn options_that_need_not_be_are_ignored_with_their_values() {
         let words = ["--oversubscribe", "--mpi", "pmix", "--cpus-per-task=2", "-n2", "p"];
         let found = of(&words).unwrap();
         assert_eq!(found.options, ["--np=2"]);

@@ -73,15 +73,15 @@ impl Launcher {
                 DetectorAction::Beat { node, beat } => self.answer(node, beat, way),
                 DetectorAction::AsymmetricLink { node, by, witness } => {
                     self.telling.news(&format!(
-                        "{} is not heard by node {by}, but by node {witness} and here: the network \
-                     between the two is in doubt",
+                        "{} does not reach node {by}, but node {witness} and the launcher: the \
+                         network between the two is in doubt",
                         self.name(node)
                     ))
                 }
                 DetectorAction::CutOff { node, by, witness } => {
                     self.telling.news(&format!(
-                        "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
-                         off from its peers and told to end",
+                        "{} reaches the launcher, but neither node {by} nor node {witness}: it is \
+                         cut off from its peers and shut down",
                         self.name(node)
                     ));
                     self.send(node, &Down::Shutdown, &[]);
@@ -114,7 +114,7 @@ impl Launcher {
 
     fn say_why(&mut self, node: u32, silent: Option<MachineTime>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
-        let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
+        let also = witness.map(|by| format!(", nor does it reach node {by}")).unwrap_or_default();
         self.telling.news(&format!(
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),

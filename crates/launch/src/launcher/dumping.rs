@@ -115,8 +115,7 @@ impl Launcher {
             For::Stall { end } => {
                 let text = dump::text(all_events(question.answers));
                 let lines: Vec<&str> = text.lines().collect();
-                self.telling
-                    .news("what was done last (oshrun --dump shows more of a job that runs):");
+                self.telling.news("last events (oshrun --dump shows more of a running job):");
                 let skipped = lines.len().saturating_sub(SHOWN);
                 lines[skipped..].iter().for_each(|line| self.telling.news(&format!("  {line}")));
                 if let Some(status) = end {

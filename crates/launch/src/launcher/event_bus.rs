@@ -166,7 +166,7 @@ impl EventBus {
         self.chronicle.figures(self.now())
     }
 
-    /// Prints why the job cannot go on. All PEs report one agreed error, which is printed once.
+    /// Prints why the job cannot continue. All PEs report one agreed error, which is printed once.
     pub fn say_verdict(&mut self, words: &str) {
         if self.verdict.as_deref() != Some(words) {
             self.verdict = Some(words.to_owned());

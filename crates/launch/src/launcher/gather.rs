@@ -29,7 +29,7 @@ use crate::cli::protected::ProtectionTable;
 use crate::cli::ready::{Cluster, Ready};
 use crate::cli::starter::agent_words;
 use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
-use crate::output::{Carriers, Gate, Stream};
+use crate::output::{Carriers, HeldOutput, Stream};
 
 /// Time limit for the agents of all hosts to connect.
 const START: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ pub struct RemoteAgent {
     /// gone.
     _stdin: PipeWriter,
     /// Receives the last word of its supervisor.
-    pub gate: Gate,
+    pub gate: HeldOutput,
     /// Readable once the last word has arrived, or can no longer arrive.
     pub word: Option<PipeReader>,
     /// The address of its agent's heartbeat socket.
@@ -320,7 +320,7 @@ impl Gathering {
                 }
                 entry.link = Some(accepted.link);
             }
-            Some(_) => listener.reject(accepted, &format!("node {node} is there already")),
+            Some(_) => listener.reject(accepted, &format!("node {node} is connected already")),
             None => listener.reject(accepted, &format!("the job has no node {node}")),
         }
         Ok(())
@@ -352,7 +352,7 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     carriers.carry(from, Stream::Out)?;
     let (from, to) = std::io::pipe()?;
     command.stderr(to);
-    let (gate, word) = Gate::new(last_word(secret, node))?;
+    let (gate, word) = HeldOutput::new(last_word(secret, node))?;
     carriers.carry_through(from, gate.clone())?;
     let (from, mut stdin) = std::io::pipe()?;
     command.stdin(from);

@@ -70,7 +70,7 @@ impl Sent {
 
     /// Returns the descriptor to poll, while more input can be buffered.
     pub fn fd(&self) -> Option<&PipeReader> {
-        self.from.as_ref().filter(|_| self.flow.room() > 0)
+        self.from.as_ref().filter(|_| self.flow.window() > 0)
     }
 
     /// Returns the next bytes for `node`, where PE 0 runs; an empty vector is EOF.
@@ -88,8 +88,8 @@ impl Sent {
     /// Reads pending input, as far as it can be buffered.
     fn read(&mut self) {
         let mut bytes = [0; 16 << 10];
-        while let Some(from) = self.from.as_mut().filter(|_| self.flow.room() > 0) {
-            let most = self.flow.room().min(bytes.len());
+        while let Some(from) = self.from.as_mut().filter(|_| self.flow.window() > 0) {
+            let most = self.flow.window().min(bytes.len());
             let got = match from.read(&mut bytes[..most]) {
                 Ok(got) => got,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,

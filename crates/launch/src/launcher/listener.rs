@@ -132,9 +132,9 @@ impl Listener {
                     accepted.push(Accepted { link: one.link, from: one.from, hello });
                 }
                 Ok(None) if Instant::now() < one.until => self.pending.push(one),
-                Ok(None) => self.refused(one.from, "it said nothing"),
+                Ok(None) => self.refused(one.from, "it sent nothing"),
                 Err(ChannelError::Foreign) => self.refused(one.from, "not of this job"),
-                Err(_) => self.refused(one.from, "it went away"),
+                Err(_) => self.refused(one.from, "it disconnected"),
             }
         }
         accepted
@@ -162,7 +162,7 @@ impl Listener {
             say(&format!("a connection from {from} was refused: {why}"));
         }
         if self.lines == LINES_MAX {
-            say("more connections that are refused are not shown");
+            say("further refused connections are not reported");
         }
     }
 }

@@ -172,18 +172,18 @@ impl Values {
             drop(values.losses.get_or_create(&[("kind", kind)]));
         }
         to.register("losses", "Processes and nodes that were lost", values.losses.clone());
-        let help = "Whether the job survives the loss of any one node now";
+        let help = "1 if the job currently survives the loss of any one node";
         to.register("survives_node", help, values.survives.clone());
-        let help = "What checkpoints took";
+        let help = "Duration of checkpoints";
         to.register_with_unit("checkpoint", help, Unit::Seconds, values.checkpoint.clone());
         to.register("checkpoint_number", "Number of the last checkpoint", values.number.clone());
         let help = "When the last checkpoint was made";
         to.register_with_unit("checkpoint_time", help, Unit::Seconds, values.made.clone());
         let help = "Bytes of data of a PE, and of what it keeps for others, in the last checkpoint";
         to.register_with_unit("checkpoint_size", help, Unit::Bytes, values.bytes.clone());
-        let help = "From a first loss until all PEs were back";
+        let help = "From a first loss until all PEs have resumed";
         to.register_with_unit("recovery", help, Unit::Seconds, values.recovery.clone());
-        let help = "Work done again: from the last checkpoint to a loss, once all are back";
+        let help = "Work repeated after a loss, counted once all PEs have resumed";
         to.register_with_unit("again", help, Unit::Seconds, values.again.clone());
         let help = "Bytes that a recovery rebuilds: done, and all";
         to.register_with_unit("rebuild", help, Unit::Bytes, values.rebuild.clone());
@@ -205,7 +205,7 @@ mod tests {
     use raidshmem_core::settings::Settings;
 
     #[test]
-    fn what_happened_is_in_the_text() {
+    fn events_appear_in_the_text() {
         let mut registry = Registry::with_prefix("raidshmem");
         let job = JobRecord {
             node_of: vec![0; 4],

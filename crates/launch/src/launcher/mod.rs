@@ -268,8 +268,8 @@ impl Launcher {
             let node = accepted.hello.node;
             let is_here = self.nodes.contains_key(&node) && !self.leaving.contains_key(&node);
             let why = match is_here {
-                true => format!("node {node} is there already"),
-                false => format!("node {node} was declared lost, and is not taken back"),
+                true => format!("node {node} is connected already"),
+                false => format!("node {node} was declared lost, and is not readmitted"),
             };
             listener.reject(accepted, &why);
         }
@@ -318,8 +318,8 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
-                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+            Up::Message { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
+                let words = "--fabric shm: PEs on different hosts cannot reach each other; \
                              expected a fabric between hosts";
                 // Every PE sends Hello before its agent learns of the end; one line is enough.
                 if self.result.replace(2).is_none() {
@@ -327,11 +327,11 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { proc, what } => {
+            Up::Message { proc, what } => {
                 if let PeMessage::Verdict { words, .. } = &what {
                     self.telling.say_verdict(words);
                 }
-                MembershipEvent::Said { proc, what }
+                MembershipEvent::Message { proc, what }
             }
             Up::Ended { proc, how } => {
                 self.procs.remove(&proc);
@@ -403,7 +403,7 @@ impl Launcher {
             match action {
                 Action::Send { node, mut message } => {
                     match &mut message {
-                        Down::Assign { welcome, .. } => welcome.past = self.telling.past(),
+                        Down::Assign { assignment, .. } => assignment.past = self.telling.past(),
                         Down::Ask { node, at } => *at = self.detection.addresses.get(node).copied(),
                         _ => {}
                     }

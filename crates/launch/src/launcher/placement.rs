@@ -88,7 +88,7 @@ mod tests {
     use raidshmem_core::placement::DomainKind;
 
     #[test]
-    fn the_report_says_who_found_a_domain() {
+    fn the_report_names_the_source_of_a_domain() {
         let none = Domains::of_hosts(vec!["a".into(), "b".into(), "c".into()]);
         assert_eq!(sources(&none), "failure domains: node");
         let kind = |name: &str, source| {

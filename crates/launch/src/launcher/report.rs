@@ -22,7 +22,8 @@ pub(super) fn signalled(signal: i32) -> (i32, String) {
 
 /// Returns the status of a job that reached its time limit, and the reason.
 pub(super) fn timed_out(limit: Duration) -> (i32, String) {
-    let words = format!("--timeout {}: time is over; every PE is killed", limit.as_secs_f64());
+    let words =
+        format!("--timeout {}: time limit reached; every PE is killed", limit.as_secs_f64());
     (TIME_IS_OVER, words)
 }
 
@@ -35,7 +36,7 @@ pub(super) fn never_due<'a>(
         CheckpointNumber::START => "no checkpoint was made".to_owned(),
         last => format!("the last checkpoint was number {last}"),
     };
-    rules.map(|rule| format!("rule {rule} never came due: {made}")).collect()
+    rules.map(|rule| format!("rule {rule} never triggered: {made}")).collect()
 }
 
 /// Formats the number of changed blocks, as the end of a line.
@@ -54,7 +55,7 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
                 raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
             let spill = match spill {
                 0 => String::new(),
-                spill => format!(", {} copied aside in memory", bytes(*spill)),
+                spill => format!(", {} spilled to memory", bytes(*spill)),
             };
             Some(format!(
                 "checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{spill}"

@@ -30,6 +30,8 @@ use raidshmem_report::words::{bytes, count, time};
 struct Restart {
     checkpoint: CheckpointNumber,
     after: String,
+    /// True after the next checkpoint: a report from another node may come that late, not later.
+    overdue: bool,
 }
 
 /// Formats the duration of a recovery and of one part of it; of the part alone if other PEs are not
@@ -137,7 +139,7 @@ impl JobStatistics {
     ) -> Option<String> {
         match report {
             ProgressReport::Checkpoint { number, bytes, kept, took, .. } => {
-                let late = self.restarted();
+                let late = self.overdue();
                 self.checkpoints += 1;
                 self.last = (number.0, *bytes, *kept);
                 self.saving += *took;
@@ -146,9 +148,9 @@ impl JobStatistics {
                 self.recent.push_front(now);
                 late
             }
-            ProgressReport::Regrouped { checkpoint, survives, .. } => Some(format!(
-                "parity groups are others from checkpoint {checkpoint} on: {survives}"
-            )),
+            ProgressReport::Regrouped { checkpoint, survives, .. } => {
+                Some(format!("parity groups change from checkpoint {checkpoint} on: {survives}"))
+            }
             ProgressReport::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None
@@ -159,7 +161,7 @@ impl JobStatistics {
             }
             ProgressReport::Resumed { checkpoint, took } => {
                 let after = after(recovery, *took, "restart");
-                self.restart = Some(Restart { checkpoint: *checkpoint, after });
+                self.restart = Some(Restart { checkpoint: *checkpoint, after, overdue: false });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
@@ -167,7 +169,7 @@ impl JobStatistics {
                 self.back.remove(pe);
                 Some(format!(
                     "PE {pe} rolled back locally to checkpoint {checkpoint} and has caught up \
-                     {}: {} from logs, nobody else went back",
+                     {}: {} from logs, no other PE rolled back",
                     after(recovery, *took, "replay"),
                     count(*calls, "call")
                 ))
@@ -175,7 +177,7 @@ impl JobStatistics {
             ProgressReport::Alone { pe, checkpoint, took } => {
                 self.back.clear();
                 Some(format!(
-                    "PE {pe} goes on alone from checkpoint {checkpoint} {}: the others are in \
+                    "PE {pe} continues alone from checkpoint {checkpoint} {}: the others are in \
                      shmem_finalize",
                     after(recovery, *took, "restart")
                 ))
@@ -254,9 +256,15 @@ impl JobStatistics {
         if known && self.restart.is_some() { self.restarted() } else { None }
     }
 
+    /// Returns the line of a restart that waited for reports through a whole interval.
+    fn overdue(&mut self) -> Option<String> {
+        let waited = std::mem::replace(&mut self.restart.as_mut()?.overdue, true);
+        waited.then(|| self.restarted()).flatten()
+    }
+
     /// Returns the line of a pending restart, with the reports received so far.
     fn restarted(&mut self) -> Option<String> {
-        let Restart { checkpoint, after } = self.restart.take()?;
+        let Restart { checkpoint, after, .. } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
@@ -287,11 +295,11 @@ impl JobStatistics {
         let each: Vec<String> = each.map(|&(number, what)| count(number as u64, what)).collect();
         let made_good = || {
             let (again, recovery) = (time(self.again), time(self.recovery));
-            format!("{again} of work done again, {recovery} until all were back")
+            format!("{again} of repeated work, {recovery} until all PEs resumed")
         };
         let end = match (self.recoveries, self.begun()) {
             (_, None) => made_good(),
-            (0, Some(_)) => "the job ended before all were back".to_owned(),
+            (0, Some(_)) => "the job ended before all PEs resumed".to_owned(),
             (_, Some(_)) => {
                 format!("{}; after the last loss the job ended before that", made_good())
             }
@@ -312,14 +320,14 @@ impl JobStatistics {
         let others: Vec<String> = others.into_iter().flatten().collect();
         let spill = match self.spill {
             0 => String::new(),
-            most => format!("; up to {} more in all for what went to disk", bytes(most)),
+            most => format!("; up to {} more in total for checkpoints on disk", bytes(most)),
         };
         let readonly = match self.readonly {
             (0, _) => String::new(),
             (data, kept) => format!(", and {} for {} read-only", bytes(kept), bytes(data)),
         };
         let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
-        format!("a PE keeps {all} for {data} of data ({others}){readonly}{spill}")
+        format!("each PE holds {all} for {data} of data ({others}){readonly}{spill}")
     }
 }
 

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_says_what_it_does_and_what_is_left() {
+    fn a_recovery_shows_its_step_and_the_remaining_work() {
         let title = title(BackupMode::Rs, vec![0; 4]);
         let mut job = job(&title, 1);
         let set = |job: &mut Picture, progress| job.figures.recovery = Some((at(88.0), progress));
@@ -406,15 +406,15 @@ mod tests {
             &mut job,
             RebuildProgress { step: Some(RecoveryStep::Verify), ..RebuildProgress::default() },
         );
-        assert_eq!(last(&job), "recovery, for 2.0 s: what is left is checked");
+        assert_eq!(last(&job), "recovery, for 2.0 s: checking the surviving data");
         let (step, bytes) = (Some(RecoveryStep::Rebuild), Some((12 << 20, 40 << 20)));
         let (rate, left) = (Some(f64::from(14 << 20)), Some(at(2.0)));
         set(&mut job, RebuildProgress { step, bytes, rate, left });
-        assert_eq!(last(&job), "recovery, for 2.0 s: what was lost is rebuilt");
+        assert_eq!(last(&job), "recovery, for 2.0 s: rebuilding lost data");
         let words = "30 %, 12.0 MiB of 40.0 MiB, 14.0 MiB a second, 2.0 s left";
         let bar = view(&job).bar.unwrap();
         assert_eq!((bar.done, bar.of, bar.words.as_str()), (12 << 20, 40 << 20, words));
-        let line = format!("\nrecovery, for 2.0 s: what was lost is rebuilt: {words}\n");
+        let line = format!("\nrecovery, for 2.0 s: rebuilding lost data: {words}\n");
         assert!(text(&job).contains(&line), "{}", text(&job));
     }
 
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_says_where_spares_are() {
+    fn the_view_shows_spares() {
         let title = title(BackupMode::Raid5, vec![0, 0]);
         let mut job = job(&title, 1);
         let name = "node 2".to_owned();

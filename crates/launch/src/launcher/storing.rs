@@ -21,8 +21,8 @@ const RESUME_ME: i32 = 75;
 
 fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
     format!(
-        "stopped as asked for, with checkpoint {number} on disk: \
-         oshrun --resume {folder}@{set} goes on from there"
+        "stopped on request, with checkpoint {number} on disk: \
+         oshrun --resume {folder}@{set} continues from there"
     )
 }
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_says_whose_it_is_and_when_it_came() {
+    fn every_line_has_its_source_and_time() {
         let tag = Marks { tag: true, stamp: false };
         assert_eq!(text(Marks::default(), Pe(1), "a\nb"), "a\nb");
         assert_eq!(text(tag, Pe(1), "a\n\nb\n"), "PE 1: a\nPE 1: \nPE 1: b\n");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_on_over_incarnations_and_begins_with_the_job() {
+    fn a_file_continues_over_incarnations_and_begins_with_the_job() {
         let folder = std::env::temp_dir().join(format!("raidshmem-sink-{}", std::process::id()));
         let sink = |pe, first| Sink::new(Marks::default(), pe, Some(&folder), first).unwrap();
         let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();

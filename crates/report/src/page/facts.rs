@@ -131,7 +131,7 @@ fn at_end(pes: &[AtEnd]) -> Markup {
     html! {
         @if !pes.is_empty() {
             details {
-                summary { "What each PE said at its end" }
+                summary { "Statistics that each PE reported at its end" }
                 div.scroll tabindex="0" role="group" aria-label="PEs at their end" {
                     table {
                         tr {
@@ -169,7 +169,7 @@ pub fn lines(record: &Record) -> Markup {
     html! {
         @if !said.is_empty() {
             section #lines {
-                h2 { "What oshrun said" }
+                h2 { "Messages of oshrun" }
                 div.scroll.lines tabindex="0" role="group" aria-label="lines of oshrun" {
                     table {
                         @for (when, line) in said.iter().take(LINES) {

@@ -123,7 +123,7 @@ pub fn timeline(record: &Record, story: &Story) -> Markup {
         }
     };
     let what = format!(
-        "What each PE did over time: {} and {}",
+        "Activity of each PE over time: {} and {}",
         count(record.totals.checkpoints, "checkpoint"),
         losses(story.recoveries.len())
     );
@@ -232,7 +232,7 @@ fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
     let mut parts = vec![LanePart { begin, end, class: "work", words: String::new() }];
     for recovery in story.recoveries.iter().take(DRAWN) {
         let (begin, end) = (recovery.base, recovery.begin);
-        parts.push(LanePart { begin, end, class: "again", words: "work done again".to_owned() });
+        parts.push(LanePart { begin, end, class: "again", words: "repeated work".to_owned() });
         parts.extend(of_recovery(recovery, pe, record.end.ran));
     }
     let home = pe.and_then(|pe| record.job.node_of.get(pe.at()));

@@ -52,11 +52,11 @@ pub fn groups(record: &Record) -> Markup {
     let first = groups.first().filter(|_| scheme(record).is_some());
     html! {
         section #groups {
-            h2 { "Who protects whom" }
+            h2 { "Protection" }
             @match first {
                 None => p { "Mode none: no checkpoint is kept, and a death ends the job." },
                 Some(first) => {
-                    div.beside {
+                    div.side-by-side {
                         div {
                             @if let Some(survives) = &record.job.survives {
                                 p { "Mode " b { (record.job.mode) } ": " (survives) "." }
@@ -152,7 +152,7 @@ fn fates(group: &[Pe], recovery: Option<&Recovery>) -> BTreeMap<Pe, Fate> {
 fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>) -> Markup {
     let layout = scheme(record).and_then(|scheme| Layout::new(scheme, group.len()).ok());
     let Some(layout) = layout else {
-        let why = format!("Group {number} has no map: its shape is none of this mode.");
+        let why = format!("Group {number} has no map: its shape does not fit this mode.");
         return html! { p.muted { (why) } };
     };
     let fates = fates(group, recovery);

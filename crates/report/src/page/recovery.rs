@@ -24,7 +24,7 @@ pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
     html! {
         section id=(format!("recovery-{number}")) {
             h2 { span.number { (number) } " Recovery of " (Pe::names(&recovery.lost())) }
-            div.beside {
+            div.side-by-side {
                 ol.story {
                     @for sentence in story(record, recovery) { li { (sentence) } }
                 }
@@ -88,7 +88,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
              shmem_finalize.",
             since(end)
         ),
-        _ => "The job ended before all PEs were back.".to_owned(),
+        _ => "The job ended before all PEs had resumed.".to_owned(),
     });
     all
 }

@@ -49,7 +49,9 @@ fn verdict(record: &Record, story: &Story) -> Markup {
     let (class, words) = match (end.status, lost(record)) {
         (0, None) => ("good", "Ended well; nothing was lost.".to_owned()),
         (0, Some(lost)) if back => ("good", format!("Ended well; lost {lost}, and all came back.")),
-        (0, Some(lost)) => ("good", format!("Ended well; lost {lost}, not all of whom came back.")),
+        (0, Some(lost)) => {
+            ("good", format!("Ended well; lost {lost}, of which not all were replaced."))
+        }
         (status, None) => ("bad", format!("Ended with status {status}.")),
         (status, Some(lost)) => ("bad", format!("Ended with status {status}; lost {lost}.")),
     };

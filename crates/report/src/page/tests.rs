@@ -40,7 +40,7 @@ fn all_that_happened_is_on_the_page() {
     for words in [
         "<h1>./jacobi 64</h1>",
         "4 PEs on 4 nodes, mode raid5",
-        "Ended well; lost 2 PEs and 1 node, not all of whom came back.",
+        "Ended well; lost 2 PEs and 1 node, of which not all were replaced.",
         "At 3.00 s PE 2 was killed by SIGKILL.",
         "1.00 s of work was lost",
         "It took over the memory that the dead process of PE 2 had left, with 1.0 MiB.",
@@ -48,7 +48,7 @@ fn all_that_happened_is_on_the_page() {
         "At 6.00 s node 1 was lost with PE 1.",
         "Another process carried PE 1 on node 0 after 1.00 s.",
         "PE 1 was rebuilt from PEs 0,2,3: 1.0 MiB in 300.0 ms.",
-        "The job ended before all PEs were back.",
+        "The job ended before all PEs had resumed.",
         "Group 0: PEs 0-3 in 4 stripes; memory of PE 2 was adopted as it was.",
         "Group 0: PEs 0-3 in 4 stripes; PEs 1,3 lost all chunks and parities, made again \
          from those of PEs 0,2.",
@@ -60,7 +60,7 @@ fn all_that_happened_is_on_the_page() {
 }
 
 #[test]
-fn what_a_user_supplied_is_text() {
+fn user_input_is_escaped() {
     let mut record = eventful();
     let bad = "<script>alert(1)</script>\"'&".to_owned();
     record.job.program.clone_from(&bad);

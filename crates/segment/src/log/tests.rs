@@ -40,7 +40,7 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
-fn what_an_atomic_operation_found_comes_later() {
+fn the_value_found_by_an_atomic_operation_is_added_later() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
@@ -58,7 +58,7 @@ fn what_an_atomic_operation_found_comes_later() {
 }
 
 #[test]
-fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
+fn a_record_holds_exactly_what_its_operation_finds() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
@@ -73,10 +73,10 @@ fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
 }
 
 #[test]
-fn in_the_log_of_nobody_nothing_is() {
-    let log = Log::of_nobody(PES_MAX);
+fn an_unmapped_log_is_empty() {
+    let log = Log::unmapped(PES_MAX);
     let last = Pe::of(PES_MAX - 1);
-    assert!(!log.is_of(0, Pe(0)) && !log.is_at(0, Stage::Direct) && log.room() == 0);
+    assert!(!log.is_of(0, Pe(0)) && !log.is_at(0, Stage::Direct) && log.capacity() == 0);
     assert_eq!((log.read(0), log.meeting(None), log.has_taken(last, 0)), (None, None, 0));
     assert_eq!((log.against(), log.get(Word::Met)), (String::new(), 0));
 }
@@ -106,7 +106,7 @@ fn meetings_follow_each_other() {
 }
 
 #[test]
-fn a_replica_says_what_the_log_says() {
+fn a_replica_equals_the_log() {
     let (all, copy, new) = (words(4096), words(4096), words(4096));
     let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
     let log = log.with_replica(copy);
@@ -144,7 +144,7 @@ fn a_replica_says_what_the_log_says() {
 }
 
 #[test]
-fn what_speaks_against_it_is_text() {
+fn reasons_against_local_rollback_are_text() {
     let words = words(2048);
     let log = Log::of(&words, 2, 0);
     assert_eq!(log.against(), "");

@@ -53,7 +53,7 @@ fn rest_of_relro_is_excluded() {
 }
 
 #[test]
-fn what_lies_between_pieces_is_no_variable() {
+fn gaps_between_pieces_hold_no_variable() {
     let holes = select(&executable(&[0x3000..0x3800, 0x5000..0x6000], None), PAGE).unwrap();
     assert_eq!((holes.start, holes.len), (0x3000, 0x3000));
     assert_eq!(holes.pieces, [0x3000..0x4000, 0x5000..0x6000]);

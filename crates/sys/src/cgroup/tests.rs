@@ -55,7 +55,7 @@ fn in_a_container_its_own_group_is_the_topmost() {
 
 /// A group outside of the mounted part of the tree, or outside of the namespace.
 #[test]
-fn what_cannot_be_seen_is_not_guessed() {
+fn invisible_limits_are_not_guessed() {
     for (groups, mounts) in [
         ("11:memory:/user.slice\n", DOCKER_MOUNTS),
         ("0::/../other\n", UNIFIED_MOUNTS),
@@ -78,7 +78,7 @@ fn a_folder_with_a_space_in_its_name_is_found() {
 /// The files of a tree of groups.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-fn room(folders: &[&str], files: Files) -> Option<CgroupMemory> {
+fn combined(folders: &[&str], files: Files) -> Option<CgroupMemory> {
     let read = |path: &Path| {
         let file = files.iter().find(|(name, _)| Path::new(name) == path)?;
         Some(file.1.to_owned())
@@ -99,11 +99,14 @@ fn the_lowest_limit_and_the_least_that_is_free_count() {
         ("/cg/memory.current", "5500\n"),
         ("/cg/memory.stat", "slab_reclaimable 10\n"),
     ];
-    let room = |folders: &[&str]| room(folders, files);
-    assert_eq!(room(&["/cg/job/step"]), None);
-    assert_eq!(room(&["/cg/job/step", "/cg/job"]), Some(CgroupMemory { limit: 5000, free: 1320 }));
+    let combined = |folders: &[&str]| combined(folders, files);
+    assert_eq!(combined(&["/cg/job/step"]), None);
+    assert_eq!(
+        combined(&["/cg/job/step", "/cg/job"]),
+        Some(CgroupMemory { limit: 5000, free: 1320 })
+    );
     let all = ["/cg/job/step", "/cg/job", "/cg", "/"];
-    assert_eq!(room(&all), Some(CgroupMemory { limit: 5000, free: 510 }));
+    assert_eq!(combined(&all), Some(CgroupMemory { limit: 5000, free: 510 }));
 }
 
 /// In v1, sums over the groups below have names of their own, and each group reports the limits of
@@ -120,18 +123,18 @@ fn files_of_the_first_version() {
         ("/m/b/memory.usage_in_bytes", "1500\n"),
         ("/m/c/memory.limit_in_bytes", "1000\n"),
     ];
-    assert_eq!(room(&["/m/a"], files), Some(CgroupMemory { limit: 3000, free: 1450 }));
+    assert_eq!(combined(&["/m/a"], files), Some(CgroupMemory { limit: 3000, free: 1450 }));
     assert_eq!(
-        room(&["/m/b"], files),
+        combined(&["/m/b"], files),
         Some(CgroupMemory { limit: 1000, free: 0 }),
         "above its limit"
     );
-    assert_eq!(room(&["/m/c"], files), None, "what it uses is not said");
+    assert_eq!(combined(&["/m/c"], files), None, "its usage is unknown");
 }
 
 /// Reads this machine, whatever it has.
 #[test]
-fn what_this_machine_says_is_read() {
+fn the_files_of_this_machine_are_read() {
     if let Some(CgroupMemory { limit, free }) = memory() {
         assert!(free <= limit, "{free} of {limit}");
     }

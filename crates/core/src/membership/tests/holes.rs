@@ -48,7 +48,7 @@ fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     assert!(told_to_finish(&cluster));
     [0, 1, 3].into_iter().for_each(|pe| exit(&mut cluster, pe, 0));
     assert_eq!(cluster.ended(), (0, ""));
-    let line = "PE 2 was lost, and the others went on to the end";
+    let line = "PE 2 was lost, and the remaining PEs finished";
     assert!(cluster.log.iter().any(|said| said == line), "{:?}", cluster.log);
 }
 
@@ -75,7 +75,7 @@ fn the_status_is_the_first_of_the_living_that_is_not_0() {
 }
 
 #[test]
-fn nodes_are_lost_one_after_the_other_until_nobody_is_left() {
+fn nodes_are_lost_one_by_one_until_none_is_left() {
     let mut cluster = four();
     for (lost, node) in [1, 3, 0].into_iter().enumerate() {
         cluster.event(MembershipEvent::NodeLost { node });

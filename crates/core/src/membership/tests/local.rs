@@ -19,11 +19,11 @@ fn caught_up(cluster: &mut Cluster, pe: u32) {
 
 fn lines(cluster: &Cluster) -> Vec<&str> {
     let all = cluster.log.iter().map(String::as_str);
-    all.filter(|line| line.starts_with("all PEs go back")).collect()
+    all.filter(|line| line.starts_with("all PEs roll back")).collect()
 }
 
 #[test]
-fn a_dead_process_goes_back_alone_until_it_has_caught_up() {
+fn a_dead_process_rolls_back_locally_until_it_has_caught_up() {
     let mut cluster = cluster(raid5());
     assert!(!cluster.machine.view.local);
     for pe in [2, 1] {
@@ -47,7 +47,7 @@ fn several_are_alone_until_the_last_has_caught_up() {
 }
 
 #[test]
-fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
+fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
     let before = cluster.machine.view.number;
@@ -55,7 +55,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
     cluster.says(0, why());
     assert!(!cluster.machine.view.local && cluster.machine.view.number == before.next());
     cluster.says(2, why());
-    assert_eq!(lines(&cluster), ["all PEs go back: PE 0: its log needs 9 bytes"]);
+    assert_eq!(lines(&cluster), ["all PEs roll back: PE 0: its log needs 9 bytes"]);
     // The rollback stays global until that recovery is over, whichever PE is lost meanwhile.
     cluster.die(3);
     assert!(!cluster.machine.view.local);
@@ -66,7 +66,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
 }
 
 #[test]
-fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
+fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
     let mut node = cluster(raid5());
     node.event(MembershipEvent::NodeLost { node: 1 });
     assert!(node.machine.view.local && node.machine.view.whole());
@@ -76,32 +76,35 @@ fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
     node.event(MembershipEvent::NodeLost { node: 3 });
     assert!(!node.machine.view.local);
     let said = lines(&node);
-    let why = "its node is lost while another PE goes back";
+    let why = "its node is lost while another PE rolls back";
     assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
 }
 
 #[test]
-fn lost_memory_of_a_process_takes_all_back() {
+fn lost_memory_of_a_process_rolls_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
     memory.die(1);
     assert!(!memory.machine.view.local);
-    let line = "all PEs go back: PE 1: its memory and its log are not taken over";
+    let line = "all PEs roll back: PE 1: its memory and its log are not taken over";
     assert_eq!(lines(&memory), [line]);
 }
 
 /// The PE that finds it waits for a view in which all PEs check their data.
 #[test]
-fn a_tile_that_does_not_hold_takes_all_back() {
+fn a_tile_that_does_not_hold_rolls_all_back() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
     let view = cluster.machine.view.number;
     cluster.says(1, PeMessage::Unusable { view, pe: Pe(1), flaw: Flaw::Damaged });
     assert!(!cluster.machine.view.local);
-    assert_eq!(lines(&cluster), ["all PEs go back: PE 1: a tile of its checkpoint does not hold"]);
+    assert_eq!(
+        lines(&cluster),
+        ["all PEs roll back: PE 1: a tile of its checkpoint does not match its checksum"]
+    );
 }
 
 #[test]
-fn without_the_setting_all_go_back() {
+fn without_the_setting_all_roll_back() {
     let mut cluster = Cluster::four(&raid5(), 1);
     cluster.die(1);
     assert!(!cluster.machine.view.local && lines(&cluster).is_empty());

@@ -8,7 +8,7 @@ fn kept(cluster: &Cluster) -> usize {
 
 fn given_last(cluster: &Cluster) -> Option<&[u8]> {
     let given = cluster.sent.iter().rev().find_map(|(_, message)| match message {
-        Down::Assign { welcome, .. } => Some(&welcome.prelude),
+        Down::Assign { assignment, .. } => Some(&assignment.prelude),
         _ => None,
     });
     given.expect("a number was given").as_deref()

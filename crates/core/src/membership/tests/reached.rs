@@ -28,11 +28,11 @@ fn with_an_engine_every_node_knows_an_address_before_the_view_that_needs_it() {
     assert_eq!(cluster.member(2).state, State::ProcessDead, "its substitute cannot be reached");
     let proc = cluster.proc_of(2);
     assert!(told(&cluster.log, "tell 0 of 2.1").is_none());
-    cluster.event(MembershipEvent::Said { proc, what: PeMessage::Address { address: vec![8] } });
+    cluster.event(MembershipEvent::Message { proc, what: PeMessage::Address { address: vec![8] } });
     let member = cluster.member(2);
     assert_eq!((member.state, member.incarnation.0), (State::Alive, 1));
     assert!(told(&cluster.log, "tell 0 of 2.1") < told(&cluster.log, "shown 3 by 0"));
-    cluster.event(MembershipEvent::Said { proc, what: PeMessage::Address { address: vec![9] } });
+    cluster.event(MembershipEvent::Message { proc, what: PeMessage::Address { address: vec![9] } });
     assert_eq!(cluster.machine.view.number, ViewNumber(3), "said twice, it changes nothing");
 }
 

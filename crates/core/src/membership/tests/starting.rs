@@ -6,25 +6,25 @@ use super::*;
 
 fn fails(cluster: &mut Cluster, pe: u32, cause: StartFailure) {
     let proc = cluster.proc_of(pe);
-    let what = PeMessage::CannotStart { status: 2, words: "no room".into(), cause };
-    cluster.event(MembershipEvent::Said { proc, what });
+    let what = PeMessage::CannotStart { status: 2, words: "no memory".into(), cause };
+    cluster.event(MembershipEvent::Message { proc, what });
     cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(2) });
 }
 
 const LASTING: [StartFailure; 2] = [StartFailure::Program, StartFailure::Limit];
 
 #[test]
-fn what_a_substitute_would_fail_by_too_ends_the_job_at_once() {
+fn an_error_that_would_repeat_ends_the_job_at_once() {
     for cause in LASTING {
         let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
         fails(&mut cluster, 2, cause);
-        assert_eq!(cluster.end, Some((2, Some("PE 2 cannot start: no room".to_owned()))));
+        assert_eq!(cluster.end, Some((2, Some("PE 2 cannot start: no memory".to_owned()))));
     }
 }
 
 /// The cause may have passed when the next process starts.
 #[test]
-fn what_may_pass_is_tried_again() {
+fn a_transient_error_is_retried() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     let first = cluster.proc_of(2);
     fails(&mut cluster, 2, StartFailure::Passing);
@@ -39,12 +39,12 @@ fn before_the_job_is_whole_every_cause_ends_it() {
     let shape = Shape { node_of: vec![0, 1], nodes: 2, spares: Vec::new(), fabric: Fabric::Ucx };
     for cause in LASTING.into_iter().chain([StartFailure::Passing]) {
         let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::Raid5), vec![0; 2]);
-        let what = PeMessage::CannotStart { status: 1, words: "no room".into(), cause };
-        let actions = machine.handle(MembershipEvent::Said { proc: 1, what });
+        let what = PeMessage::CannotStart { status: 1, words: "no memory".into(), cause };
+        let actions = machine.handle(MembershipEvent::Message { proc: 1, what });
         let [Action::End { status: 1, words: Some(words) }] = actions.as_slice() else {
             panic!("{actions:?}")
         };
-        assert_eq!(words, "PE 1 cannot start: no room");
+        assert_eq!(words, "PE 1 cannot start: no memory");
     }
 }
 

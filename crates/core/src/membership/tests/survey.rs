@@ -14,7 +14,7 @@ fn resume(cluster: &mut Cluster) {
 }
 
 #[test]
-fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_are_back() {
+fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_have_resumed() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     assert_eq!(reports(&cluster), [WHOLE]);
     cluster.event(MembershipEvent::NodeLost { node: 2 });
@@ -31,7 +31,7 @@ fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_are_back() {
 
 /// New groups are surveyed and reported once; a list that does not fit the job is ignored.
 #[test]
-fn groups_that_are_chosen_anew_are_reported_once_with_what_they_survive() {
+fn new_groups_are_reported_once_with_what_they_survive() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.event(MembershipEvent::NodeLost { node: 2 });
     resume(&mut cluster);
@@ -64,7 +64,7 @@ fn a_spare_that_takes_the_member_leaves_nothing_to_report() {
 }
 
 #[test]
-fn jobs_that_keep_no_checkpoints_or_go_on_with_fewer_report_nothing() {
+fn jobs_that_keep_no_checkpoints_or_continue_with_fewer_report_nothing() {
     let fewer = Settings { rollback: Rollback::None, ..settings(BackupMode::Raid5) };
     for settings in [settings(BackupMode::None), fewer] {
         let cluster = Cluster::four(&settings, 0);

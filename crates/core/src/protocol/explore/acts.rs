@@ -1,6 +1,6 @@
 //! The port of the model: the effect of the driver's operations on the small memory.
 
-use super::model::{Broken, Model, NOBODY};
+use super::model::{Broken, Model, NO_WITNESS};
 use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port, StepResult};
@@ -44,7 +44,7 @@ impl Model {
             (pe.number, pe.ends) = (driver.number().0 as u8, driver.ends().is_some());
         }
         if driver.at() == At::Unrecoverable && pe.words == 0 {
-            pe.words = NOBODY;
+            pe.words = NO_WITNESS;
         }
         error.map_or(Ok(outcome), Err)
     }
@@ -77,7 +77,7 @@ impl Model {
         pe.places.before
     }
 
-    fn find_apart(&self, state: &mut JobState, p: usize) {
+    fn find_diverged(&self, state: &mut JobState, p: usize) {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let living: Vec<usize> = living.collect();
@@ -208,7 +208,7 @@ impl ModelMemory<'_> {
         OpProgress::Done
     }
 
-    fn all_came(&self, driver: &Driver) -> OpProgress {
+    fn all_arrived(&self, driver: &Driver) -> OpProgress {
         let came = match meeting(driver.at()) {
             Some(step) => self.model.all_here(self.state, self.p, step as u8),
             None => self.state.gate.1 >= self.state.pes[self.p].epoch,
@@ -237,7 +237,7 @@ impl ModelMemory<'_> {
         match follow(&own, reference.as_ref(), Vec::new) {
             Some(Verdict::Pass) => OpProgress::Out(Outcome::Behind),
             Some(Verdict::Meet) if written => {
-                self.breaks_promise(format!("no mix: PE {p} meets who has gone on"))
+                self.breaks_promise(format!("no mix: PE {p} meets a PE that has gone on"))
             }
             Some(Verdict::Meet) => OpProgress::Done,
             Some(Verdict::Mismatch) => self.breaks_promise(format!("PE {p} has written nothing")),
@@ -277,7 +277,7 @@ impl Port for ModelMemory<'_> {
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
             Op::Seal(part) => self.seal(part, number),
             Op::Arrive => return self.arrive(driver),
-            Op::Await => return self.all_came(driver),
+            Op::Await => return self.all_arrived(driver),
             Op::ShowCall if self.own().places.apart.0 != 0 => {
                 let pe = self.own();
                 pe.places.shown = (pe.joined, pe.places.call.0, pe.places.written);
@@ -295,9 +295,9 @@ impl Port for ModelMemory<'_> {
             }
             Op::BringInherited => {
                 let pe = self.own();
-                pe.good = pe.beside == Bytes::Sealed(number, true);
+                pe.good = pe.shadow == Bytes::Sealed(number, true);
             }
-            Op::ClearShadow => self.own().beside = Bytes::Void,
+            Op::ClearShadow => self.own().shadow = Bytes::Void,
             Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
                 return OpProgress::Wait;
             }
@@ -305,7 +305,7 @@ impl Port for ModelMemory<'_> {
                 let pe = self.own();
                 pe.view = pe.shown;
             }
-            Op::FindApart if model.two => model.find_apart(self.state, p),
+            Op::FindApart if model.two => model.find_diverged(self.state, p),
             Op::WriteDecision => self.own().decided = Some(number),
             Op::ForgetDecision => self.own().decided = None,
             Op::SetAgreed => self.own().agreed = number,
@@ -363,7 +363,7 @@ impl Port for ModelMemory<'_> {
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.state.pes[self.p].beside.is(number.0 as u8)
+        self.state.pes[self.p].shadow.is(number.0 as u8)
     }
 
     fn phase(&self) -> Option<Phase> {

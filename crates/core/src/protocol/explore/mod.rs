@@ -168,7 +168,7 @@ fn all_processes_at_once() {
         let found = holds(&at_once(model(pes, parity, deaths, last)));
         assert!(deaths > 1 || found.unrecoverable == 0);
     }
-    for broken in [Broken::Rule(Mutant::DeadUnheard), Broken::LiveNotRescued] {
+    for broken in [Broken::Rule(Mutant::DeadVoteIgnored), Broken::LiveNotRescued] {
         let model = at_once(Model::new(2, 1, 1, 3, broken));
         let error = search(&model, Search::Reduced).expect_err(&format!("{broken:?} is caught"));
         println!("{model}: {broken:?}: {}", error.lines().next().unwrap_or(""));
@@ -240,7 +240,7 @@ const BROKEN: [(usize, usize, u8, Broken); 19] = [
     (3, 1, 1, Broken::Rule(Mutant::WipedTooEarly)),
     (3, 1, 1, Broken::NoSettleBeforeReport),
     (3, 1, 1, Broken::AdoptedUnseen),
-    (3, 1, 2, Broken::Rule(Mutant::ParityNotMadeAnew)),
+    (3, 1, 2, Broken::Rule(Mutant::ParityNotRecomputed)),
     (2, 1, 2, Broken::Rule(Mutant::PlanTooHopeful)),
     (3, 2, 2, Broken::Rule(Mutant::SlotReused)),
     (3, 2, 2, Broken::Rule(Mutant::ForwardTooEarly)),
@@ -248,6 +248,6 @@ const BROKEN: [(usize, usize, u8, Broken); 19] = [
     (3, 2, 2, Broken::Rule(Mutant::WipedTooEarly)),
     (3, 2, 2, Broken::AdoptedUnseen),
     (3, 1, 1, Broken::EndIgnoresLosses),
-    (3, 1, 1, Broken::Rule(Mutant::EndGoesBack)),
+    (3, 1, 1, Broken::Rule(Mutant::EndRollsBack)),
     (3, 2, 2, Broken::Rule(Mutant::ParityOfTheEnd)),
 ];

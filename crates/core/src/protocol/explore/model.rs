@@ -14,7 +14,7 @@ use crate::store::phase::Phase;
 /// The checkpoint that exists at the beginning.
 const FIRST: u8 = 1;
 /// The words of a PE that finds no surviving PE that saw a checkpoint.
-pub const NOBODY: u8 = 0xff;
+pub const NO_WITNESS: u8 = 0xff;
 
 /// The possible ends of a job of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Model {
             decided: None,
             step: (0, 0),
             snapshot: Bytes::Sealed(FIRST, true),
-            beside: Bytes::Void,
+            shadow: Bytes::Void,
             slots,
             findings: (false, false),
             places: Places { before: self.two, ..Places::default() },
@@ -198,7 +198,7 @@ impl Model {
     }
 
     fn begin(&self, pe: &mut PeState, shown: u8) {
-        if self.broken == Broken::Rule(Mutant::DeadUnheard) {
+        if self.broken == Broken::Rule(Mutant::DeadVoteIgnored) {
             (pe.phase, pe.decided) = (None, None);
         }
         if self.broken == Broken::LiveNotRescued {

@@ -43,7 +43,7 @@
 //!
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
-use super::model::{Broken, Model, NOBODY};
+use super::model::{Broken, Model, NO_WITNESS};
 use super::state::{Bytes, JobState, MOST, PeState, Places};
 use crate::mutant::Mutant;
 use crate::protocol::{At, Call, meeting};
@@ -175,7 +175,7 @@ impl Model {
         end.pes.iter_mut().for_each(|pe| pe.places = Places::default());
         for pe in end.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
             pe.shown = state.current;
-            if pe.words != NOBODY {
+            if pe.words != NO_WITNESS {
                 let (lost, unusable) = (pe.words & 15, pe.words >> 4);
                 pe.words = (lost.count_ones() | unusable.count_ones() << 4) as u8;
             }

@@ -66,7 +66,7 @@ pub struct PeState {
     pub step: (u8, u8),
     pub snapshot: Bytes,
     /// Live memory that a substitute keeps until the checkpoint is decided.
-    pub beside: Bytes,
+    pub shadow: Bytes,
     pub slots: [Bytes; 2],
     pub findings: (bool, bool),
     /// The call sites that it knows and publishes, if the program has two.
@@ -140,7 +140,7 @@ impl PeState {
     pub fn wipe(&mut self) {
         self.live = None;
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
-        (self.snapshot, self.beside, self.slots) = (Bytes::Void, Bytes::Void, [Bytes::Void; 2]);
+        (self.snapshot, self.shadow, self.slots) = (Bytes::Void, Bytes::Void, [Bytes::Void; 2]);
         self.findings = (true, true);
         self.shows = 0;
     }
@@ -155,11 +155,11 @@ impl PeState {
             decided: self.decided.map(|n| CheckpointNumber(n.into())),
         }) {
             Rescue::Complete(n) => {
-                let beside = self.beside.is(n.0 as u8);
-                self.snapshot = if beside { self.beside } else { live(n) };
+                let shadow = self.shadow.is(n.0 as u8);
+                self.snapshot = if shadow { self.shadow } else { live(n) };
                 self.phase = self.phase.map(without_live);
             }
-            Rescue::Keep(n) if !self.beside.is(n.0 as u8) => self.beside = live(n),
+            Rescue::Keep(n) if !self.shadow.is(n.0 as u8) => self.shadow = live(n),
             Rescue::Keep(_) | Rescue::Nothing => {}
         }
         self.live = None;
@@ -243,7 +243,7 @@ impl PeState {
             (self.step.0, 3),
             (self.step.1, 4),
             (bytes(self.snapshot), 4),
-            (bytes(self.beside), 4),
+            (bytes(self.shadow), 4),
             (bytes(self.slots[0]), 4),
             (bytes(self.slots[1]), 4),
             (at as u8, 6),

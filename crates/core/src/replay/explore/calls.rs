@@ -4,7 +4,7 @@ use super::broken::Broken;
 use super::model::{At, JobState, Life, Model, Nodes, Sight, WORD, bytes, words};
 use super::port::Caller;
 use super::program::{Op, Value};
-use super::script::{Seen, Stop};
+use super::script::{Stop, Visibility};
 use crate::quantity::{Pe, ViewNumber};
 use crate::replay::call::{self, own_bytes};
 use crate::replay::decide::Reason;
@@ -95,7 +95,7 @@ impl Model {
         };
         let is_load = matches!(op, Op::Load { .. });
         if is_load && pe.replay.merge.is_pending(&(at * WORD..at * WORD + 1)) {
-            return Err(format!("PE {me} looks at a word that is not known"));
+            return Err(format!("PE {me} reads a word of unknown value"));
         }
         let memory = pe.memories.last_mut().expect("there is the first");
         match op {
@@ -151,7 +151,7 @@ impl Model {
             }
             Op::Wait { at, least } => {
                 let until = |caller: &mut Caller| {
-                    caller.access(Seen::ByOthers, |sight| {
+                    caller.access(Visibility::Shared, |sight| {
                         let value = sight.s.memory(sight.me)[at];
                         if value >= least { Ok(value) } else { Err(Stop::Blocked) }
                     })
@@ -181,7 +181,8 @@ impl Model {
     fn tests(&self, caller: &mut Caller, (at, least): (usize, u64), into: usize) -> CallOutcome {
         let me = caller.sight.me;
         let look = |caller: &mut Caller| {
-            let says = caller.access(Seen::ByOthers, |sight| Ok(sight.s.memory(me)[at] >= least));
+            let says =
+                caller.access(Visibility::Shared, |sight| Ok(sight.s.memory(me)[at] >= least));
             Ok([u8::from(says?)])
         };
         let found = call::answer(caller, record(Kind::Answer, me, at, 0), look)?;
@@ -208,7 +209,7 @@ impl Model {
         let number = caller.next_meeting()? - 1;
         let replays = caller.way() == LogMode::Replayed;
         meeting::work_out(caller, view, |caller| {
-            caller.access(Seen::ByOthers, |sight| {
+            caller.access(Visibility::Shared, |sight| {
                 let brought = |pe: usize| {
                     if replays && self.is(Broken::SourceReadAgain) {
                         return sight.s.pes[pe].memories.last().map_or(0, |memory| memory[from]);
@@ -228,7 +229,7 @@ impl Model {
         catch_up(caller)
     }
 
-    /// All agree on a view; then all copy their memory, and their logs begin anew.
+    /// All agree on a view; then all copy their memory, and their logs begin again.
     fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
         let mut first = true;
         loop {
@@ -249,7 +250,7 @@ impl Model {
             let joined = all.chunks(2).all(|seen| seen[0] == all[1]);
             if alike && (joined || !first) {
                 if replayed {
-                    return Err(caller.take_all_back(Reason::InCheckpoint));
+                    return Err(caller.roll_all_back(Reason::InCheckpoint));
                 }
                 self.joins(caller, joined, all[1] as usize)?;
                 break;
@@ -263,13 +264,13 @@ impl Model {
         if joined {
             return Ok(());
         }
-        let is_it = caller.access(Seen::ByOthers, |sight| {
+        let is_it = caller.access(Visibility::Shared, |sight| {
             let pe = &mut sight.s.pes[sight.me];
             pe.joined = view;
             Ok(pe.shown == view)
         })?;
         if !is_it {
-            return Err(caller.take_all_back(Reason::InCheckpoint));
+            return Err(caller.roll_all_back(Reason::InCheckpoint));
         }
         self.meets(caller, 5, &[])?;
         catch_up(caller)
@@ -277,23 +278,23 @@ impl Model {
 
     /// A PE that is lost here takes all back.
     fn copies(&self, caller: &mut Caller) -> Result<(), Stop> {
-        caller.access(Seen::ByOthers, |sight| {
+        caller.access(Visibility::Shared, |sight| {
             let memory = *sight.s.memory(sight.me);
             let pe = &mut sight.s.pes[sight.me];
             pe.saved.push((memory, pe.call + 1));
             pe.copied = pe.interval + 1;
             Ok(())
         })?;
-        let is_whole = caller.access(Seen::ByOthers, |sight| {
+        let is_whole = caller.access(Visibility::Shared, |sight| {
             let own = &sight.s.pes[sight.me];
             let (copied, changed) = (own.copied, own.shown != own.joined);
             let all = sight.s.pes.iter().all(|pe| pe.copied >= copied);
             if all || changed { Ok(all) } else { Err(Stop::Blocked) }
         })?;
         if !is_whole {
-            return Err(caller.take_all_back(Reason::InCheckpoint));
+            return Err(caller.roll_all_back(Reason::InCheckpoint));
         }
-        caller.access(Seen::ByOthers, |sight| {
+        caller.access(Visibility::Shared, |sight| {
             let nodes = sight.model.nodes == Nodes::Lost;
             let pe = &mut sight.s.pes[sight.me];
             pe.log.clear();
@@ -309,14 +310,14 @@ impl Model {
 impl Caller<'_> {
     /// Returns the contribution of this PE from its word, or its earlier one.
     fn own_or_before(&mut self, brings: bool, from: usize) -> Result<u64, Stop> {
-        self.access(Seen::ByNobody, |sight| {
+        self.access(Visibility::Private, |sight| {
             Ok(if brings { sight.s.memory(sight.me)[from] } else { 0 })
         })
     }
 
     /// Returns the contribution of the predecessor to the next meeting.
     fn brought(&mut self) -> Result<(u64, u64), Stop> {
-        let both = self.access(Seen::ByNobody, |sight| {
+        let both = self.access(Visibility::Private, |sight| {
             let pe = &sight.s.pes[sight.me];
             let entry = pe.log.get(pe.replay.at()).map(|entry| words(&entry.payload));
             Ok(entry.filter(|both| both.len() == 2).map_or(0, |both| both[0] << 16 | both[1]))
@@ -326,7 +327,7 @@ impl Caller<'_> {
 
     /// The views that this PE has joined, and sees.
     fn views(&mut self) -> Result<(u64, u64), Stop> {
-        let both = self.access(Seen::ByNobody, |sight| {
+        let both = self.access(Visibility::Private, |sight| {
             let pe = &sight.s.pes[sight.me];
             Ok((pe.joined as u64) << 16 | pe.shown as u64)
         })?;
@@ -336,7 +337,7 @@ impl Caller<'_> {
     fn all_brought(&mut self, number: u64) -> Result<Vec<u64>, Stop> {
         let mut all = Vec::new();
         for pe in 0..self.sight.s.pes.len() {
-            let both = self.access(Seen::ByNobody, |sight| {
+            let both = self.access(Visibility::Private, |sight| {
                 let found = sight.part(pe, number);
                 let both = found.map(|found| words(&sight.s.pes[pe].log[found.from].payload));
                 Ok(both.map_or(0, |both| both[0] << 16 | both[1]))

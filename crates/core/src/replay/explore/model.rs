@@ -365,7 +365,7 @@ impl Model {
         Ok(moves)
     }
 
-    /// Returns true if the node of this PE is present, and no lower PE stands for that node.
+    /// Returns true if the node of this PE is present, and no lower PE represents that node.
     fn has_own_page(&self, s: &JobState, me: usize) -> bool {
         let life = s.life(me);
         let is_there = life.lives() || !life.with_node;

@@ -5,7 +5,7 @@
 //! after it. So the replay code runs unchanged, with any steps of peers between two accesses.
 
 use super::model::{JobState, LogEntry, Model, Nodes, Sight, WORD};
-use super::script::Seen::{self, ByNobody, ByOthers};
+use super::script::Visibility::{self, Private, Shared};
 use super::script::{Answer, Stop};
 use crate::quantity::{Pe, ViewNumber};
 use crate::replay::decide::Reason;
@@ -45,18 +45,18 @@ impl<'a> Caller<'a> {
     /// Makes an access.
     pub(super) fn access<A: Answer>(
         &mut self,
-        seen: Seen,
+        visibility: Visibility,
         act: impl FnOnce(&mut Sight) -> Result<A, Stop>,
     ) -> Result<A, Stop> {
         if let Some(word) = self.script.get(self.made) {
             self.made += 1;
             return Ok(A::of(*word));
         }
-        if seen == ByOthers && self.stepped {
+        if visibility == Shared && self.stepped {
             return Err(Stop::Later);
         }
         let answer = act(&mut self.sight)?;
-        self.stepped |= seen == ByOthers;
+        self.stepped |= visibility == Shared;
         self.is_new = true;
         self.script.push(answer.word());
         self.made += 1;
@@ -65,7 +65,7 @@ impl<'a> Caller<'a> {
 
     /// Waits until `is_so` holds.
     pub(super) fn wait(&mut self, is_so: impl FnOnce(&Sight) -> bool) -> Result<(), Stop> {
-        self.access(ByOthers, |sight| if is_so(sight) { Ok(()) } else { Err(Stop::Blocked) })
+        self.access(Shared, |sight| if is_so(sight) { Ok(()) } else { Err(Stop::Blocked) })
     }
 
     /// Writes a part of an effect to the memory of a reached PE; returns the old value.
@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Stop> {
         let on = self.memory_of(to);
-        self.access(ByOthers, |sight| {
+        self.access(Shared, |sight| {
             let word = &mut sight.s.pes[to].memories[on][at];
             let old = *word;
             *word = change(old);
@@ -87,7 +87,7 @@ impl<'a> Caller<'a> {
     /// Reads a word of a PE that was reached.
     pub(super) fn read_word(&mut self, of: usize, at: usize) -> Result<u64, Stop> {
         let on = self.memory_of(of);
-        self.access(ByOthers, |sight| Ok(sight.s.pes[of].memories[on][at]))
+        self.access(Shared, |sight| Ok(sight.s.pes[of].memories[on][at]))
     }
 
     /// Returns the memory that an access reaches; that of the own PE is always the last.
@@ -136,12 +136,12 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn way(&mut self) -> LogMode {
-        let way = self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].way));
+        let way = self.access(Private, |sight| Ok(sight.s.pes[sight.me].way));
         way.unwrap_or(LogMode::Plain)
     }
 
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
-        self.access(ByOthers, |sight| Ok(Some(sight.append(record, payload, 0))))
+        self.access(Shared, |sight| Ok(Some(sight.append(record, payload, 0))))
     }
 
     fn append_change(
@@ -150,27 +150,27 @@ impl<'a> CallPort for Caller<'a> {
         compares_with: Option<u64>,
     ) -> Result<Option<usize>, Stop> {
         let compared = compares_with.unwrap_or_default();
-        self.access(ByOthers, |sight| Ok(Some(sight.append(record, &[], compared))))
+        self.access(Shared, |sight| Ok(Some(sight.append(record, &[], compared))))
     }
 
     fn state(&mut self, from: usize) -> Result<Carried, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.own(from).state))
+        self.access(Private, |sight| Ok(sight.own(from).state))
     }
 
     fn set_state(&mut self, from: usize, state: Carried) -> Result<(), Stop> {
-        let seen = if state == Carried::Done { ByOthers } else { ByNobody };
-        self.access(seen, |sight| {
+        let visibility = if state == Carried::Done { Shared } else { Private };
+        self.access(visibility, |sight| {
             sight.own(from).state = state;
             Ok(())
         })
     }
 
     fn found(&mut self, from: usize) -> Result<AtomicOutcome, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.own(from).found))
+        self.access(Private, |sight| Ok(sight.own(from).found))
     }
 
     fn set_found(&mut self, from: usize, found: AtomicOutcome) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let entry = sight.own(from);
             (entry.found, entry.state) = (found, Carried::Done);
             Ok(())
@@ -178,7 +178,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn last_answer(&mut self) -> Result<Option<Located>, Stop> {
-        let last = self.access(ByNobody, |sight| {
+        let last = self.access(Private, |sight| {
             let log = &sight.s.pes[sight.me].log;
             let is_answer = |entry: &LogEntry| entry.record.kind == Kind::Answer;
             Ok(log.last().filter(|last| is_answer(last)).map(|_| log.len() - 1))
@@ -187,18 +187,18 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn repeat(&mut self, from: usize) -> Result<(), Stop> {
-        self.access(ByOthers, |sight| {
+        self.access(Shared, |sight| {
             sight.own(from).repeats += 1;
             Ok(())
         })
     }
 
     fn tick(&mut self) -> Result<u64, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.s.tick(sight.me)))
+        self.access(Private, |sight| Ok(sight.s.tick(sight.me)))
     }
 
     fn know(&mut self, time: u64) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let known = &mut sight.s.pes[sight.me].time;
             *known = time.max(*known);
             Ok(())
@@ -206,14 +206,14 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn fly(&mut self, to: Pe) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             sight.s.pes[sight.me].flight = Some(to.at());
             Ok(())
         })
     }
 
     fn land(&mut self) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             sight.s.pes[sight.me].flight = None;
             Ok(())
         })
@@ -224,19 +224,19 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn reached(&mut self, to: Pe) -> Result<Option<usize>, Stop> {
-        let on = self.access(ByOthers, |sight| Ok(sight.reached(to.at())))?;
+        let on = self.access(Shared, |sight| Ok(sight.reached(to.at())))?;
         self.on = on.unwrap_or(self.on);
         Ok(on.map(|_| to.at()))
     }
 
     fn has_taken(&mut self, there: usize, from: usize) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let (own, there) = (&sight.s.pes[sight.me], &sight.s.pes[there]);
             Ok(there.interval == own.interval && from < there.taken[sight.me])
         })
     }
 
-    fn goes_on(&mut self) -> Result<(), Stop> {
+    fn adopt_view(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.stage_of(to.at())))
+        self.access(Private, |sight| Ok(sight.stage_of(to.at())))
     }
 
     fn await_drained(&mut self, to: Pe) -> Result<(), Stop> {
@@ -261,7 +261,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn await_reached(&mut self, to: Pe) -> Result<usize, Stop> {
-        let who = self.access(ByOthers, |sight| {
+        let who = self.access(Shared, |sight| {
             let on = sight.reached(to.at()).ok_or(Stop::Blocked)?;
             Ok(on << 8 | sight.s.shows(sight.me, to.at()).number)
         })?;
@@ -270,7 +270,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn is_still(&mut self, to: Pe, member: &usize) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let number = sight.s.shows(sight.me, to.at()).number;
             Ok(sight.reached(to.at()).is_some_and(|on| on << 8 | number == *member))
         })
@@ -278,7 +278,7 @@ impl<'a> CallPort for Caller<'a> {
 
     fn is_wiped(&mut self, pe: Pe) -> Result<bool, Stop> {
         let on = self.on;
-        self.access(ByOthers, |sight| {
+        self.access(Shared, |sight| {
             let life = sight.s.shows(sight.me, pe.at());
             Ok(pe.at() != sight.me && life.nodes_lost > on)
         })
@@ -286,14 +286,14 @@ impl<'a> CallPort for Caller<'a> {
 
     fn taken_by(&mut self, pe: Pe, from: usize) -> Result<Option<u64>, Stop> {
         let me = self.me();
-        self.access(ByNobody, |sight| Ok(taken_by(sight, pe, (me, from))))
+        self.access(Private, |sight| Ok(taken_by(sight, pe, (me, from))))
     }
 
     fn ring(&mut self, _: Pe) -> Result<(), Stop> {
         Ok(())
     }
 
-    fn take_all_back(&mut self, why: Reason) -> Stop {
+    fn roll_all_back(&mut self, why: Reason) -> Stop {
         self.sight.s.global = Some(why);
         self.is_new = true;
         Stop::Cut
@@ -311,15 +311,15 @@ impl<'a> CallPort for Caller<'a> {
         let mut replay = std::mem::take(&mut self.sight.s.pes[me].replay);
         let call = replay.next(&self.sight, |found| is_it(&self.sight, found));
         self.sight.s.pes[me].replay = replay;
-        self.access(ByNobody, |_| Ok(call))
+        self.access(Private, |_| Ok(call))
     }
 
     fn is_over(&mut self) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.is_over()))
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].replay.is_over()))
     }
 
     fn apply(&mut self, until: u64) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             sight.merging(|merge, sight| {
                 merge.apply(sight, until);
                 true
@@ -329,16 +329,16 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn apply_all(&mut self) -> Result<bool, Stop> {
-        self.access(ByOthers, |sight| Ok(sight.merging(|merge, sight| merge.apply_all(sight))))
+        self.access(Shared, |sight| Ok(sight.merging(|merge, sight| merge.apply_all(sight))))
     }
 
     fn is_certain(&mut self) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.merge.is_certain()))
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].replay.merge.is_certain()))
     }
 
     fn change_own(&mut self, from: usize, old: u64) -> Result<(), Stop> {
         let me = self.me();
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let found = sight.read(me, from).expect("an own record");
             sight.merging(|merge, sight| {
                 merge.change(sight, (me, &found), old);
@@ -350,28 +350,28 @@ impl<'a> CallPort for Caller<'a> {
 
     fn assigns_own(&mut self, from: usize) -> Result<(), Stop> {
         let me = self.me();
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             let found = sight.read(me, from).expect("an own record");
             sight.s.pes[sight.me].replay.merge.assigns_blocks(&found);
             Ok(())
         })
     }
 
-    fn others_go_on(&mut self, at: usize) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.merge.goes_on(at)))
+    fn may_have_changed(&mut self, at: usize) -> Result<bool, Stop> {
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].replay.merge.may_have_changed(at)))
     }
 
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Stop> {
         let word = WordAt { offset: record.at as usize, bytes: WORD };
-        self.access(ByNobody, |sight| Ok(sight.load(word).unwrap_or(otherwise)))
+        self.access(Private, |sight| Ok(sight.load(word).unwrap_or(otherwise)))
     }
 
-    fn begin_hand_over(&mut self) -> Result<(), Stop> {
+    fn begin_handover(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
     fn show(&mut self, stage: Stage) -> Result<(), Stop> {
-        self.access(ByOthers, |sight| {
+        self.access(Shared, |sight| {
             let incarnation = sight.s.life(sight.me).number / 2;
             sight.s.pes[sight.me].stage = (incarnation, stage);
             Ok(())
@@ -382,8 +382,8 @@ impl<'a> CallPort for Caller<'a> {
         Ok(true)
     }
 
-    fn say_taken(&mut self) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+    fn publish_taken(&mut self) -> Result<(), Stop> {
+        self.access(Private, |sight| {
             let pe = &mut sight.s.pes[sight.me];
             pe.taken = pe.replay.merge.taken().to_vec();
             Ok(())
@@ -391,7 +391,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn log_again(&mut self) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             sight.s.pes[sight.me].way = LogMode::Logged;
             Ok(())
         })
@@ -401,26 +401,26 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn look_at_findings(&mut self) -> Result<(), Stop> {
+    fn check_findings(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 }
 
 impl MeetingPort for Caller<'_> {
     fn next_meeting(&mut self) -> Result<u64, Stop> {
-        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].met + 1))
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].met + 1))
     }
 
     fn come(&mut self, number: u64, _: Option<usize>) -> Result<(), Stop> {
-        self.access(ByOthers, |sight| {
+        self.access(Shared, |sight| {
             let pe = &mut sight.s.pes[sight.me];
             (pe.met, pe.said_met) = (number, number);
             Ok(())
         })
     }
 
-    fn has_come(&mut self, number: u64) -> Result<(), Stop> {
-        self.access(ByNobody, |sight| {
+    fn has_arrived(&mut self, number: u64) -> Result<(), Stop> {
+        self.access(Private, |sight| {
             sight.s.pes[sight.me].met = number;
             Ok(())
         })
@@ -431,11 +431,11 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn view(&mut self) -> Result<ViewNumber, Stop> {
-        self.access(ByNobody, |sight| Ok(ViewNumber(sight.s.pes[sight.me].shown as u64)))
+        self.access(Private, |sight| Ok(ViewNumber(sight.s.pes[sight.me].shown as u64)))
     }
 
     fn has_all_logs(&mut self) -> Result<bool, Stop> {
-        self.access(ByNobody, |sight| {
+        self.access(Private, |sight| {
             Ok((0..sight.s.pes.len()).all(|pe| sight.s.has_log(sight.me, pe)))
         })
     }
@@ -447,7 +447,7 @@ impl MeetingPort for Caller<'_> {
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Stop> {
         let pes = self.sight.s.pes.len();
         let is_lost = self.sight.model.nodes == Nodes::Lost;
-        self.access(if is_lost { ByOthers } else { ByNobody }, |sight| {
+        self.access(if is_lost { Shared } else { Private }, |sight| {
             let part = |pe: usize| sight.part(pe, number);
             let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
             // A wiped contribution gives any time or 0: the caller then sees a new view, and

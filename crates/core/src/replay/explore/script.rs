@@ -18,9 +18,9 @@ pub(super) enum Stop {
 
 /// The PEs that can observe an access: a step of another PE may precede a visible one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    ByOthers,
-    ByNobody,
+pub(super) enum Visibility {
+    Shared,
+    Private,
 }
 
 /// The result of an access, as a word of a script.

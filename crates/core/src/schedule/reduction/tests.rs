@@ -80,7 +80,7 @@ fn a_stack_combines_in_the_tree_which_is_not_the_order_of_the_pes() {
 }
 
 #[test]
-fn where_the_tree_fits_the_nodes_reduce_first_with_the_same_bits() {
+fn nodes_that_fit_the_tree_reduce_first_with_equal_bits() {
     let mut random = Random(2);
     for size in 1..=LARGEST {
         for each in (1..=size).filter(|each| size.is_multiple_of(*each)) {
@@ -398,9 +398,9 @@ fn run(size: usize, calls: &[Call], random: &mut Random) {
             moved
         };
         idle = if moved { 0 } else { idle + 1 };
-        assert!(idle < 100_000, "{size}: somebody waits for ever in {calls:?}");
+        assert!(idle < 100_000, "{size}: a PE hangs in {calls:?}");
     }
-    assert!(world.flying.is_empty(), "{size}: nobody waits for what is under way");
+    assert!(world.flying.is_empty(), "{size}: no PE waits for what is in flight");
     let left = world.pes.iter().any(|pe| pe.words.values().any(|word| *word > 0));
     assert!(!left, "{size}: a word is left");
 }
@@ -441,7 +441,7 @@ fn teams(size: usize) -> Vec<(usize, Vec<usize>)> {
 }
 
 #[test]
-fn teams_that_overlap_and_teams_in_the_same_words_do_not_disturb_each_other() {
+fn overlapping_teams_and_teams_in_shared_words_do_not_interfere() {
     let mut random = Random(4);
     for size in 1..=LARGEST {
         let teams = teams(size);

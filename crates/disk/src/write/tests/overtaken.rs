@@ -91,13 +91,13 @@ fn order(of: &[&Overwriter]) -> Order {
 /// Reads the data of an order, and calls `between` before taking each piece.
 fn read_all(
     order: &Order,
-    room: usize,
+    spilled_max: usize,
     mut between: impl FnMut(usize),
 ) -> (Result<u64, Failure>, Vec<Piece>) {
     let (pieces, queue) = sync_channel::<Piece>(0);
     let stop = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let claims = order.claims(room).expect("it can be mapped");
+        let claims = order.claims(spilled_max).expect("it can be mapped");
         let reader = scope.spawn(|| read(order, claims, pieces, &stop));
         let mut all = Vec::new();
         for piece in queue {
@@ -128,7 +128,7 @@ fn are_its(of: &Overwriter, pieces: &[Piece], what: &str) {
 }
 
 #[test]
-fn whatever_is_read_before_checkpoints_come_the_files_are_of_the_one_that_was_begun() {
+fn files_belong_to_the_claimed_checkpoint_whenever_others_follow() {
     for after in 0.. {
         let of = Overwriter::new(Pe(1));
         let (result, pieces) = read_all(&order(&[&of]), ENOUGH, |taken| {
@@ -140,7 +140,7 @@ fn whatever_is_read_before_checkpoints_come_the_files_are_of_the_one_that_was_be
             }
         });
         are_its(&of, &pieces, &format!("after {after} pieces"));
-        let spill = result.expect("there is room");
+        let spill = result.expect("free memory");
         assert_eq!(of.spill(), 0, "it is given back");
         if after == 0 {
             assert!(spill > of.data.len() as u64 / 2, "most was to be copied, not {spill}");
@@ -160,14 +160,14 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     let claim =
         SnapshotPin::new(part.clone(), *layout, FIRST, true, ENOUGH).expect("it can be mapped");
     of.go_on();
-    read_pe(&order, *pe, &claim, &pieces, &AtomicU64::new(0)).expect("there is room");
+    read_pe(&order, *pe, &claim, &pieces, &AtomicU64::new(0)).expect("free memory");
     drop(pieces);
     are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all spilled");
 }
 
 /// A checkpoint that is claimed before it is made is preserved whole, however many follow.
 #[test]
-fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
+fn a_checkpoint_claimed_ahead_is_kept_though_others_follow_at_once() {
     let third = CheckpointNumber(3);
     for claimed in [false, true] {
         let of = Overwriter::new(Pe(1));
@@ -185,7 +185,7 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
             assert_eq!(result, Err(Failure::Late));
             continue;
         }
-        let spill = result.expect("there is room");
+        let spill = result.expect("free memory");
         assert!(spill > of.data.len() as u64, "data and parity were to be spilled, not {spill}");
         let heads = |piece: &Piece| matches!(piece, Piece::Begin(..));
         assert_eq!(queue.iter().filter(heads).count(), 2, "data and parity");
@@ -196,7 +196,7 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
 /// If the spill is too small, no set is written and no more tiles are copied than fit; tiles that
 /// have been read are not spilled.
 #[test]
-fn what_does_not_fit_is_given_up() {
+fn a_checkpoint_that_does_not_fit_is_abandoned() {
     let of = Overwriter::new(Pe(0));
     let (result, _) = read_all(&order(&[&of]), 1, |taken| {
         if taken == 0 {
@@ -210,14 +210,14 @@ fn what_does_not_fit_is_given_up() {
     assert_eq!((of.spill(), of.spill_words().wanted()), (0, None));
 }
 
-/// Room that a PE no longer needs after it was read goes to the other PEs.
+/// The spill share of a PE that was read goes to the other PEs.
 #[test]
-fn the_room_goes_to_those_that_are_still_to_be_read() {
+fn the_spill_share_goes_to_pes_not_yet_read() {
     let tiles = |of: &Overwriter| (of.data.len() + of.parity.len()).div_ceil(TILE);
     for is_late in [false, true] {
         let pes = [Overwriter::new(Pe(0)), Overwriter::new(Pe(1))];
-        let room = tiles(&pes[1]) + 1;
-        let (result, pieces) = read_all(&order(&[&pes[0], &pes[1]]), room, |_| {
+        let spilled_max = tiles(&pes[1]) + 1;
+        let (result, pieces) = read_all(&order(&[&pes[0], &pes[1]]), spilled_max, |_| {
             // The second PE is overtaken at once, or when the first has been read.
             let is_read = pes[0].spill_words().wanted().is_none();
             let first = pes[1].spill_words().kept(StorePart::Snapshot, FIRST).is_none();
@@ -239,7 +239,7 @@ fn the_room_goes_to_those_that_are_still_to_be_read() {
 
 /// Reader and PE run concurrently, in any interleaving.
 #[test]
-fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
+fn a_checkpoint_at_any_moment_changes_nothing() {
     for turns in 0..400u64 {
         let of = Overwriter::new(Pe(1));
         let (pieces, queue) = sync_channel(100);
@@ -254,7 +254,7 @@ fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
             of.go_on();
             reader.join().expect("no panic")
         });
-        result.expect("there is room");
+        result.expect("free memory");
         are_its(&of, &queue.into_iter().collect::<Vec<_>>(), &format!("after {turns} turns"));
     }
 }

@@ -41,7 +41,7 @@ impl JobStatistics {
 }
 
 #[test]
-fn what_was_lost_and_what_it_cost_is_summed_up() {
+fn losses_and_their_cost_are_summarized() {
     let mut job = chronicle(BackupMode::Raid5);
     assert_eq!(job.at(1.0, checkpoint(1)), None);
     assert_eq!(job.at(2.0, checkpoint(2)), None);
@@ -67,10 +67,25 @@ fn what_was_lost_and_what_it_cost_is_summed_up() {
         lines,
         [
             "2 checkpoints took 1.00 s, 10.0 % of 10.00 s",
-            "a PE keeps 5.0 MiB for 3.0 MiB of data (single 3.0 MiB, double 6.0 MiB)",
-            "lost 2 PEs and 1 node: 1.50 s of work done again, 1.50 s until all were back",
+            "each PE holds 5.0 MiB for 3.0 MiB of data (single 3.0 MiB, double 6.0 MiB)",
+            "lost 2 PEs and 1 node: 1.50 s of repeated work, 1.50 s until all PEs resumed",
         ]
     );
+}
+
+#[test]
+fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
+    let mut job = chronicle(BackupMode::Raid5);
+    job.loses(3.0, &[Pe(1)], None);
+    assert_eq!(job.at(3.5, resumed()), None);
+    assert_eq!(job.at(4.0, checkpoint(3)), None);
+    let line = job.at(4.1, adopted(Pe(1))).unwrap();
+    assert!(line.contains("(PE 1 adopted)"), "{line}");
+    job.loses(5.0, &[Pe(1)], None);
+    job.at(5.5, resumed());
+    assert_eq!(job.at(6.0, checkpoint(4)), None);
+    let line = job.at(7.0, checkpoint(5)).unwrap();
+    assert!(!line.contains("adopted"), "the report never came: {line}");
 }
 
 #[test]
@@ -81,7 +96,7 @@ fn a_recovery_that_failed_counts_nowhere() {
     let totals = job.totals();
     assert_eq!((totals.again, totals.recovery), Default::default());
     let lines = job.summary(at(5.0));
-    assert_eq!(lines[2], "lost 1 PE: the job ended before all were back");
+    assert_eq!(lines[2], "lost 1 PE: the job ended before all PEs resumed");
     assert_eq!(job.past(at(5.0)).recoveries, 0);
     job.at(5.0, adopted(Pe(1)));
     job.at(5.0, resumed());
@@ -90,13 +105,13 @@ fn a_recovery_that_failed_counts_nowhere() {
     assert_eq!((totals.again, totals.recovery), (at(2.0), at(2.0)));
     assert_eq!(
         job.summary(at(9.0)).pop().unwrap(),
-        "lost 2 PEs: 2.00 s of work done again, 2.00 s until all were back; after the last \
+        "lost 2 PEs: 2.00 s of repeated work, 2.00 s until all PEs resumed; after the last \
          loss the job ended before that"
     );
 }
 
 #[test]
-fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
+fn two_that_rolled_back_locally_are_one_recovery_to_the_last_of_them() {
     let mut job = chronicle(BackupMode::Raid5);
     let (checkpoint, calls, took) = (SECOND, 7, at(0.25));
     let replayed = |pe| ProgressReport::Replayed { pe, checkpoint, calls, took };
@@ -111,7 +126,7 @@ fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
 }
 
 #[test]
-fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
+fn a_restart_waits_for_the_fate_of_each_pe_but_not_forever() {
     let mut job = chronicle(BackupMode::Raid5);
     job.loses(1.0, &[Pe(1), Pe(2)], None);
     job.at(1.1, adopted(Pe(1)));
@@ -155,9 +170,9 @@ fn figures_are_those_of_now() {
 #[test]
 fn memory_is_that_of_the_table_of_modes() {
     for (mode, kept) in [
-        (BackupMode::Single, "a PE keeps 1.0 MiB for"),
-        (BackupMode::Double, "a PE keeps 4.0 MiB for"),
-        (BackupMode::Rs, "a PE keeps 5.0 MiB for"),
+        (BackupMode::Single, "each PE holds 1.0 MiB for"),
+        (BackupMode::Double, "each PE holds 4.0 MiB for"),
+        (BackupMode::Rs, "each PE holds 5.0 MiB for"),
     ] {
         let mut job = chronicle(mode);
         job.at(1.0, checkpoint(1));

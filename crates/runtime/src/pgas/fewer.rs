@@ -1,0 +1,308 @@
+//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and reaches
+//! agreements with the living PEs.
+//!
+//! ```text
+//! adopt    disconnects lost PEs and unmaps their memory; calls continue in the new view
+//! notify   runs the loss callback of each thread that set one, in its next call
+//! agree    publishes a record in the own segment, which the other members read (`core/agree.rs`)
+//! return   frees the records of a team for reuse once no member reads them; an active set zeroes
+//!          them at the end of each call, as they lie in the program's `pSync`
+//! ```
+//!
+//! Across an engine, a member posts to each of the others that its record has changed, and they
+//! read it once for each post: nothing is polled over a network.
+//!
+//! A call does nothing on a lost PE, and is carried out on the others.
+//!
+//! Invariants: in such a job a PE works in the view that it has joined; no PE rolls back.
+//!
+//! Left out: the purposes of agreements ([`super::barrier`], `openshmem/living.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{Ordering, fence};
+
+use raidshmem_core::agree::{
+    AgreedBits, Agreement, CLEARED, Proposal, Record, WORDS, Which, is_past_with,
+};
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::update::{Change, Update, WordAt};
+use raidshmem_core::view::State;
+use raidshmem_fabric::{AmoRequest, Read};
+use raidshmem_segment::mailbox;
+use raidshmem_segment::waits::Waiting;
+use tracing::info;
+
+use super::World;
+use super::world::fewer::{AgreementRow, LossCallback, SeenVersions};
+
+/// The team of all PEs, in agreements.
+pub const WORLD: u64 = 1;
+
+/// The members of agreements, and the purpose of the next one.
+#[derive(Debug, Clone)]
+pub struct Members {
+    /// The call, and the PEs that it waits for.
+    pub waiting: Waiting,
+    /// The identity of the set of members: the same number on all of them.
+    pub team: u64,
+    /// The purpose.
+    pub gate: u8,
+    /// Offset of each member's record in its segment, where other kinds of meetings keep words.
+    pub offset: usize,
+    /// The PEs.
+    pub pes: Vec<Pe>,
+    /// Index of this PE in `pes`.
+    pub index: usize,
+}
+
+impl Members {
+    /// Returns the key of their series of agreements.
+    pub fn row(&self) -> AgreementRow {
+        (self.team, self.offset)
+    }
+}
+
+impl World {
+    /// Adopts the newest view, and returns its number.
+    pub fn adopt(&self) -> ViewNumber {
+        if self.members.faulted() {
+            self.adopt_newest();
+            self.report_losses();
+        }
+        self.members.joined()
+    }
+
+    #[cold]
+    fn adopt_newest(&self) {
+        let _turn = self.fewer.adopting();
+        let view = self.members.view();
+        if view.number <= self.members.joined() {
+            return;
+        }
+        self.fence_off(&view);
+        for pe in Pe::all(self.n_pes()).filter(|&pe| view.pes[pe.at()].state != State::Alive) {
+            if self.fewer.lose(pe, view.number) {
+                info!("PE {pe} is lost in view {}", view.number);
+                self.segments.take_away(pe);
+            }
+        }
+        self.join(&view);
+    }
+
+    /// Returns the protection among `living`, or the reason that there cannot be one; None in mode
+    /// `none`.
+    pub(crate) fn protection_of(
+        &self,
+        living: &[Pe],
+    ) -> Option<Result<Protection, ProtectionError>> {
+        let nodes: Vec<usize> = self.job.node_of.iter().map(|&node| node as usize).collect();
+        Protection::among(&self.settings, &nodes, &self.job.domains, living).transpose()
+    }
+
+    /// Calls the handler of this thread for each loss not yet reported to it. Until all threads
+    /// with a handler have come here, no call takes the fast path around this one.
+    fn report_losses(&self) {
+        let with_node = |pe: Pe| {
+            self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
+        };
+        self.fewer.run_callbacks(with_node);
+        if !self.fewer.has_unreported() {
+            self.members.work_in(self.members.joined());
+        }
+    }
+
+    /// Registers `callback` for this thread, to be called with each lost PE, and true if its node
+    /// is lost.
+    pub(crate) fn on_loss(&self, callback: LossCallback) {
+        self.fewer.add_callback(callback);
+        self.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
+    }
+
+    /// Returns true if PE `pe` is lost in the newest view.
+    pub fn is_lost_now(&self, pe: Pe) -> bool {
+        self.adopt();
+        self.fewer.is_lost(pe)
+    }
+
+    /// Comes to the same decision as all living members, despite any loss meanwhile. It has the
+    /// bits that all values have.
+    pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
+        let row = of.row();
+        let (number, previous) = self.fewer.next(row);
+        let view = self.adopt();
+        let acknowledged = of.pes.iter().filter(|&&pe| self.fewer.is_acknowledged(pe)).count();
+        let proposal = Proposal { value, basis, acknowledged: acknowledged as u32 };
+        let which = Which { team: of.team, number, gate: of.gate };
+        let standing = (view.0, self.living(of, view));
+        let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
+        self.show(of, own.record().words());
+        let mut seen = SeenVersions::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
+        let decision = own.decision().expect("it is what was waited for");
+        self.fewer.over(row, number, decision);
+        let is_shown = || self.members.view_number().0 >= decision.view;
+        self.wait_raw(|| of.waiting, is_shown);
+        self.adopt();
+        decision
+    }
+
+    /// Ends the agreements of the members; waits until no other one reads a record of this PE, so
+    /// that another team may use its place.
+    pub(crate) fn give_back(&self, of: &Members) {
+        self.wait_until_past(of);
+        self.fewer.forget(of.row());
+    }
+
+    /// Ends a call of the members; waits until no other one reads a record of this PE, and zeroes
+    /// its place, which is the program's.
+    pub fn clear_record(&self, of: &Members) {
+        self.wait_until_past(of);
+        self.show(of, CLEARED);
+    }
+
+    /// Waits until no other member reads a record of this PE.
+    fn wait_until_past(&self, of: &Members) {
+        let (next, _) = self.fewer.next(of.row());
+        let last = Which { team: of.team, number: next - 1, gate: of.gate };
+        let mut past = vec![last.number == 0; of.pes.len()];
+        past[of.index] = true;
+        let mut seen = SeenVersions::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut seen)));
+    }
+
+    /// Looks once at members that may still read records of agreement `last`; returns true if none
+    /// does.
+    fn are_past(
+        &self,
+        of: &Members,
+        last: Which,
+        (past, seen): (&mut [bool], &mut SeenVersions),
+    ) -> bool {
+        let living = self.living(of, self.adopt());
+        let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
+        let shown = self.records(of, awaited, seen);
+        for (member, shown) in shown {
+            match shown.and_then(|words| is_past_with(last, words)) {
+                Some(is_past) => past[member] = is_past,
+                None => seen.forget_one(member), // read it again: another team's record may follow
+            }
+        }
+        living.iter().zip(past).all(|(lives, past)| !lives || *past)
+    }
+
+    /// Returns, for each member, true if it lives in `view`.
+    pub fn living(&self, of: &Members, view: ViewNumber) -> Vec<bool> {
+        of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
+    }
+
+    /// Looks once at the awaited members; returns true once there is a decision.
+    fn advance(&self, of: &Members, own: &mut Agreement, seen: &mut SeenVersions) -> bool {
+        let before = *own.record();
+        let view = self.adopt();
+        if view.0 > own.view() {
+            own.adopt(view.0, self.living(of, view));
+            seen.forget(); // records seen in the old view count anew in this one
+        }
+        loop {
+            for (member, shown) in self.records(of, own.awaited(), seen) {
+                shown.and_then(Record::of).iter().for_each(|shown| own.observe(member, shown));
+            }
+            if !own.advance() {
+                break;
+            }
+        }
+        if *own.record() != before {
+            self.show(of, own.record().words());
+        }
+        own.decision().is_some()
+    }
+
+    /// Publishes these words in the place of this PE's record.
+    fn show(&self, of: &Members, words: [u64; WORDS]) {
+        for (at, operand) in words.into_iter().enumerate() {
+            let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
+            self.segments.own().update(word, Change { how: Update::Store, operand });
+        }
+        fence(Ordering::SeqCst); // publish before looking for sleepers
+        let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
+        for (_, &pe) in others {
+            match self.comm.engine().filter(|_| self.segments.is_remote(pe)) {
+                None => self.segments.wake(pe),
+                Some(_) if self.fewer.is_lost(pe) => {}
+                // The view reports any loss meanwhile.
+                Some(engine) => _ = engine.post(self.news_for(pe)),
+            }
+        }
+    }
+
+    /// Returns the update that notifies `pe` of a change of this PE's record.
+    fn news_for(&self, pe: Pe) -> AmoRequest {
+        let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
+        let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
+        AmoRequest { pe, word, change: Change { how, operand: 1 } }
+    }
+
+    /// Returns the records of some members, and of remote ones only those that have changed.
+    fn records(
+        &self,
+        of: &Members,
+        members: impl Iterator<Item = usize>,
+        seen: &mut SeenVersions,
+    ) -> Vec<(usize, Option<[u64; WORDS]>)> {
+        let is_remote = |member: &usize| self.segments.is_remote(of.pes[*member]);
+        let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
+        let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
+        mapped.chain(self.remote_records(of, &remote, seen)).collect()
+    }
+
+    fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
+        let segment = self.segments.if_mapped(of.pes[member])?;
+        let load = Change { how: Update::Load, operand: 0 };
+        let mut words = [0; WORDS];
+        for (at, word) in words.iter_mut().enumerate() {
+            *word = segment.update(WordAt { offset: of.offset + at * 8, bytes: 8 }, load)?;
+        }
+        Some(words)
+    }
+
+    /// Returns the changed records of `members`, all of them remote.
+    fn remote_records(
+        &self,
+        of: &Members,
+        members: &[usize],
+        seen: &mut SeenVersions,
+    ) -> Vec<(usize, Option<[u64; WORDS]>)> {
+        let Some(engine) = self.comm.engine() else { return Vec::new() };
+        let mut is_news = |member: &&usize| {
+            let pe = of.pes[**member];
+            seen.is_news(**member, self.segments.own().mailbox(pe).news(self.known_incarnation(pe)))
+        };
+        let blank = |&member: &usize| (member, [0; WORDS * 8]);
+        let mut shown: Vec<(usize, [u8; WORDS * 8])> =
+            members.iter().filter(&mut is_news).map(blank).collect();
+        if shown.is_empty() {
+            return Vec::new();
+        }
+        let mut reads: Vec<Read> = Vec::with_capacity(shown.len());
+        for (member, into) in &mut shown {
+            reads.push(Read { pe: of.pes[*member], offset: of.offset, into });
+        }
+        if engine.get(&mut reads).is_err() {
+            for read in &mut reads {
+                let by_itself = engine.get(std::slice::from_mut(read));
+                by_itself.unwrap_or_else(|_| read.into.fill(!0)); // no record: a view follows
+            }
+        }
+        shown.into_iter().map(|(member, bytes)| (member, Some(words(&bytes)))).collect()
+    }
+}
+
+/// Returns the words of bytes that were read.
+fn words(bytes: &[u8; WORDS * 8]) -> [u64; WORDS] {
+    let word = |at: usize| std::array::from_fn(|byte| bytes[at * 8 + byte]);
+    std::array::from_fn(|at| u64::from_ne_bytes(word(at)))
+}

@@ -1,0 +1,134 @@
+//! Meetings of all PEs of a job with logs: barriers and collectives, once each.
+//!
+//! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
+//! only grows. When all have arrived, each reads all contributions from the logs. A substitute that
+//! repeats a meeting finds the contribution of its predecessor; PEs that wait in one continue when
+//! it arrives for the first time.
+//!
+//! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
+//! checkpoint.
+//!
+//! Left out: the results of meetings (`openshmem/collective/logged.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{Ordering, fence};
+
+use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, Located};
+use raidshmem_core::replay::meeting;
+use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::view::State as Life;
+use raidshmem_segment::log::{Log, Word};
+use raidshmem_sys::lock;
+
+use super::World;
+use super::caller::{Caller, Cut};
+use super::local::{Call, RemotePlace};
+
+/// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
+/// valid in one view.
+pub struct Parts {
+    places: Vec<(usize, usize)>,
+    view: ViewNumber,
+}
+
+/// The outcome of a meeting.
+pub enum MeetingOutcome {
+    /// The result follows from all contributions.
+    Together(Parts),
+    /// All have come, but some left no record: the meeting is held as without logs.
+    Plain,
+    /// All PEs roll back.
+    Cut,
+}
+
+impl World {
+    /// Returns the word of a meeting, which only grows.
+    pub(super) fn meeting(&self, number: u64) -> u64 {
+        self.local.era.load(Ordering::Relaxed) << 32 | number
+    }
+
+    /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
+    pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
+        fence(Ordering::SeqCst); // what this PE did is done before it comes
+        let place = RemotePlace { pe: self.me(), at: 0, block: (0, 0) };
+        let record = World::record(Kind::Meeting, &call, place, what.len());
+        let mut caller = self.caller(call.name);
+        match meeting::meet(&mut caller, record, what) {
+            Ok(Some(view)) => {
+                let parts = &caller.parts;
+                lock(&self.local.meetings).seen =
+                    parts.iter().map(|part| Some(part.from)).collect();
+                let place = |part: &Located| (part.payload, part.record.len as usize);
+                MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
+            }
+            Ok(None) => self.meet_without_parts(),
+            Err(Cut) => MeetingOutcome::Cut,
+        }
+    }
+
+    /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
+    /// words for that, so all roll back then.
+    fn meet_without_parts(&self) -> MeetingOutcome {
+        if !self.is_any_pe_away() {
+            return MeetingOutcome::Plain;
+        }
+        let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
+        self.demand_global_rollback(self.findings().unwrap_or_else(unlike));
+        MeetingOutcome::Cut
+    }
+
+    /// Computes the result from all contributions. Returns false if all PEs roll back.
+    pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
+        let make = |_: &mut Caller| {
+            make(&parts.places);
+            Ok(())
+        };
+        meeting::work_out(&mut self.caller("a local rollback"), parts.view, make).is_ok()
+    }
+
+    pub(super) fn has_all_logs(&self) -> bool {
+        Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
+    }
+
+    /// Returns true if the log of PE `pe` is there, and mapped here.
+    pub(crate) fn has_log(&self, pe: Pe) -> bool {
+        let member = self.members.member(pe);
+        let is_mapped = pe == self.me() || member.node == self.segments.node_of(pe);
+        member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_of(self.job.id, pe)
+    }
+
+    /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
+    pub(super) fn meet_bringing(
+        &self,
+        call: Call,
+        what: impl FnOnce() -> Vec<u8>,
+    ) -> MeetingOutcome {
+        let what = match self.local.way() {
+            LogMode::Replayed => self.brought_before().to_vec(),
+            _ => what(),
+        };
+        self.meet_logged(call, &what)
+    }
+
+    /// Posts the arrival of this PE at a meeting.
+    pub(super) fn comes(&self, log: &Log, number: u64) {
+        log.set(Word::Met, self.meeting(number));
+        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
+        others.for_each(|pe| self.segments.wake(pe));
+    }
+
+    /// Returns the contributions to a meeting at which all have arrived; None if a PE left no
+    /// record.
+    pub(super) fn parts(&self, number: u64) -> Option<Vec<Located>> {
+        let word = self.meeting(number);
+        if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
+            return None;
+        }
+        let meetings = lock(&self.local.meetings);
+        let of = |pe: Pe| self.log_of(pe).meeting(meetings.seen[pe.at()]);
+        Pe::all(self.n_pes()).map(of).collect()
+    }
+}

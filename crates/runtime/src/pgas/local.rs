@@ -1,0 +1,336 @@
+//! Logs for local rollback: the record of each call, and the actions of a survivor while another PE
+//! is away.
+//!
+//! ```text
+//! put      a record, then a look at the target: reached (execute), lost (leave in the log), or
+//!          draining (wait)
+//! atomic   like a put, with the value found; a fetching one waits for the target (`atomics.rs`)
+//! get      a wait until the target is reached; then a record of the bytes read
+//! wait     a record of the value found, and of the time; tests and events: `answers.rs`
+//! meeting  a barrier or a collective: a record of this PE's contribution, and a word that posts
+//!          its arrival. Each PE computes the result from all records (`gathering.rs`)
+//! other    not logged: it rules out local rollback until the next checkpoint
+//! ```
+//!
+//! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
+//! adopts the view in the call that finds it, and sees no fault. It joins the view when the PEs
+//! meet at the next checkpoint; until then any PE may demand a global rollback.
+//!
+//! Invariant: a record is in the log before its operation becomes visible.
+//!
+//! A PE and a substitute each publish first and then look, so at least one of them sees the other:
+//!
+//! ```text
+//!                           publishes                  reads
+//! this PE, in each call     its record and its flight  the view, and the target's stage
+//! a substitute, at first    the loss, on all nodes     flights to the memory of the dead PE
+//! a substitute, at the end  the stage `Draining`       the records left for it
+//! ```
+//!
+//! This needs a full fence between the two steps on both sides. A substitute issues a barrier that
+//! acts on all processes (`Segments::order_others`), so calls need no fence of their own
+//! (`Local::order`) unless the kernel refuses that barrier. The loss is published before a
+//! substitute is chosen.
+//!
+//! Left out: the calls of a substitute (`replay.rs`) and its start (`recovery/local.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::message::PeMessage;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::call;
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, Stage};
+use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::view::State as Life;
+use raidshmem_segment::log::{Log, Word};
+use raidshmem_segment::waits::Waiting;
+use raidshmem_sys::lock;
+use tracing::info;
+
+use super::World;
+use super::caller::{Caller, Cut};
+use super::complain::complain;
+use super::world::local::{ReplayState, TimedReplay};
+
+/// An odd multiplier for hashing: 2^64 divided by the golden ratio.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The identity of a call, for comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// The routine.
+    pub name: &'static str,
+    /// Further arguments that have the same value in each process.
+    pub with: u64,
+}
+
+impl Call {
+    /// Returns a hash of the call, equal in each process.
+    #[inline]
+    pub(super) fn digest(&self) -> u64 {
+        let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
+        let name = self.name.as_bytes();
+        let words = name.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let last = match name.last_chunk::<8>() {
+            Some(last) => u64::from_le_bytes(*last), // overlaps the words above
+            None => name.iter().fold(0, |all, &byte| all << 8 | u64::from(byte)),
+        };
+        mix(mix(words.fold(self.with, mix), last), name.len() as u64)
+    }
+}
+
+/// The memory of another PE that a call reads or writes.
+#[derive(Debug, Clone, Copy)]
+pub struct RemotePlace {
+    /// The target PE.
+    pub pe: Pe,
+    /// Offset in the target's segment.
+    pub at: usize,
+    /// Bytes of each block, and the distance from one block to the next.
+    pub block: (usize, usize),
+}
+
+impl World {
+    /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
+    #[inline(always)]
+    pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
+        let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
+        mapped.unwrap_or_else(|| Log::unmapped(self.n_pes()))
+    }
+
+    #[inline(always)]
+    pub(super) fn own_log(&self) -> Log<'_> {
+        let log = self.segments.own().log(self.n_pes());
+        match self.local.holder().and_then(|pe| self.segments.if_mapped(pe)) {
+            Some(mapped) => log.with_replica(mapped.replica(self.n_pes())),
+            None => log,
+        }
+    }
+
+    /// Returns true while calls are logged or replayed.
+    #[inline]
+    pub fn logs(&self) -> bool {
+        self.local.way() != LogMode::Plain
+    }
+
+    /// Begins a log interval at checkpoint `interval`, made at `place`.
+    pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, place: CallPlace) {
+        if !self.local.is_on() {
+            return;
+        }
+        self.choose_holder();
+        let (log, cursor) = (self.own_log(), &self.local.cursor);
+        log.set(Word::Job, self.job.id);
+        log.set(Word::Owner, u64::from(self.me().0) + 1);
+        let (bytes, records) = (cursor.tail.get(), cursor.records.get());
+        self.report_overflow(cursor.need.get(), interval);
+        self.note_length();
+        info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
+        let mut meetings = lock(&self.local.meetings);
+        if self.local.era.swap(era, Ordering::Relaxed) != era {
+            meetings.met = 0;
+        }
+        *meetings = ReplayState {
+            met: meetings.met,
+            seen: vec![None; self.n_pes()],
+            ..ReplayState::default()
+        };
+        drop(meetings);
+        *lock(&self.local.replay) = TimedReplay::default();
+        log.clear((era, interval.0), place);
+        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
+        let never = *lock(&self.local.never);
+        cursor.begin(never.is_some());
+        never.into_iter().for_each(|why| self.show_bare(why));
+        self.local.set_way(LogMode::Logged);
+        log.set_stage(self.members.incarnation().0, Stage::Direct);
+    }
+
+    /// Notes `place` as the place of the program's checkpoint call.
+    pub(crate) fn log_place(&self, place: CallPlace) {
+        *lock(&self.local.place) = place;
+    }
+
+    /// Begins a new interval after an agreed checkpoint, which makes all older records obsolete.
+    pub(crate) fn saved_with_log(&self, number: CheckpointNumber) {
+        if self.logs() {
+            let (era, place) = (self.local.era.load(Ordering::Relaxed), *lock(&self.local.place));
+            self.begin_log(era, number, place);
+        }
+    }
+
+    /// Stops logging if threads may call the library concurrently: such calls have no order to
+    /// replay.
+    pub(super) fn log_if_one_thread(&self) {
+        if self.thread_level < super::boot::THREAD_MULTIPLE || !self.local.is_on() {
+            return;
+        }
+        if self.me() == Pe(0) && self.members.incarnation() == Incarnation::FIRST {
+            complain(
+                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss rolls back all PEs",
+            );
+        }
+        self.log_nothing("its threads call the library at the same time");
+    }
+
+    /// Stops logging in this process for good, so that a loss rolls back all PEs.
+    pub fn log_nothing(&self, why: &'static str) {
+        *lock(&self.local.never) = Some(why);
+        self.rule_out(why);
+    }
+
+    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
+    #[cold]
+    pub fn unlogged(&self, routine: &'static str) {
+        if !self.logs() || self.all_go_back() {
+            return;
+        }
+        let why = Reason::NoRule { routine: routine.to_owned() };
+        match self.local.way() {
+            LogMode::Replayed => self.roll_all_back(&why),
+            _ => self.rule_out(&why.to_string()),
+        }
+    }
+
+    fn rule_out(&self, why: &str) {
+        if self.local.way() == LogMode::Logged {
+            self.stop_recording(why);
+            self.roll_back_if_diverged(why);
+        }
+    }
+
+    /// Demands a global rollback if this PE has no records and another is away, or was since the
+    /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
+    pub(super) fn roll_back_if_diverged(&self, why: &str) {
+        self.local.order(); // first drop the records, then look; a substitute does the reverse
+        if self.local.way() == LogMode::Logged && self.is_any_pe_away() {
+            self.roll_all_back(why);
+        }
+    }
+
+    // ---- views --------------------------------------------------------------------------------
+
+    /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
+    pub(crate) fn all_go_back(&self) -> bool {
+        if self.local.way() == LogMode::Plain {
+            return self.members.faulted();
+        }
+        if !self.members.faulted() {
+            return false;
+        }
+        let view = self.members.view();
+        let replays = self.local.way() == LogMode::Replayed;
+        if view.local || view.number == self.members.joined() {
+            if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
+                self.refresh(&view); // a PE lost with its node is on another one now
+            }
+            if !replays {
+                self.members.work_in(view.number);
+            }
+            return false;
+        }
+        self.local.set_way(LogMode::Plain);
+        true
+    }
+
+    /// Returns true if this PE has adopted a view that it has not joined.
+    pub(crate) fn is_any_pe_away(&self) -> bool {
+        self.members.view_number() != self.members.joined()
+    }
+
+    /// Demands a global rollback for a reason of this PE, and waits until it begins.
+    pub(crate) fn roll_all_back(&self, why: impl Display) {
+        self.demand_global_rollback(format!("PE {}: {why}", self.me()));
+    }
+
+    /// Like `roll_all_back`, for a reason that already names its PE.
+    pub(crate) fn demand_global_rollback(&self, why: String) {
+        self.members.say(&PeMessage::GoBack { why });
+        self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().local);
+        self.local.set_way(LogMode::Plain);
+    }
+
+    // ---- one-sided ----------------------------------------------------------------------------
+
+    /// Returns the log of PE `pe` if it is reachable: its process lives and has caught up.
+    #[inline(always)]
+    pub(super) fn reached(&self, pe: Pe) -> Option<Log<'_>> {
+        let member = self.members.member(pe);
+        if pe == self.me() {
+            return Some(self.log_of(pe));
+        }
+        let log = (member.state == Life::Alive).then(|| self.log_of(pe));
+        log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
+    }
+
+    /// Returns the stage of the next process of PE `pe`, which may publish it before the view here
+    /// shows that the process lives.
+    pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
+        let member = self.members.member(pe);
+        let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
+        let (incarnation, stage) = self.log_of(pe).stage();
+        stage.filter(|_| incarnation == awaited)
+    }
+
+    /// Logs a put of `bytes`, which `carry_out` copies to the target.
+    pub fn put_logged(
+        &self,
+        call: Call,
+        place: RemotePlace,
+        bytes: &[u8],
+        carry_out: impl FnOnce(),
+    ) {
+        let record = World::record(Kind::Put, &call, place, bytes.len());
+        let carry_out = |_: &mut Caller| {
+            carry_out();
+            Ok(())
+        };
+        // The caller learns of a global rollback from its next checkpoint call.
+        call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
+    }
+
+    /// Gets bytes by `read`, which also returns them for the log; the result is then None.
+    /// Otherwise returns the bytes to deliver instead: the logged ones in a replay, and an empty
+    /// slice if all PEs roll back.
+    pub fn get_logged<B: AsRef<[u8]>>(
+        &self,
+        call: Call,
+        place: RemotePlace,
+        mut read: impl FnMut() -> B,
+    ) -> Option<&[u8]> {
+        let record = World::record(Kind::Get, &call, place, 0);
+        match call::get(&mut self.caller(call.name), record, |_| Ok(read())) {
+            Ok(before) => Some(self.own_payload(before?)),
+            Err(Cut) => Some(&[]),
+        }
+    }
+
+    /// Waits for one of this PE's own words by `until`, and returns the value found.
+    pub fn wait_logged(
+        &self,
+        call: Call,
+        (at, bytes): (usize, usize),
+        holds: impl Fn(u64) -> bool,
+        until: impl FnOnce() -> u64,
+    ) -> u64 {
+        let place = RemotePlace { pe: self.me(), at, block: (bytes, 0) };
+        let record = World::record(Kind::Wait, &call, place, 0);
+        let mut until = Some(until);
+        let waits = |_: &mut Caller| Ok(until.take().map_or(0, |until| until()));
+        let found = call::wait(&mut self.caller(call.name), record, holds, waits);
+        found.unwrap_or_else(|Cut| until.map_or(0, |until| until()))
+    }
+
+    /// Returns true if the PEs of this job are on several nodes.
+    pub(super) fn has_several_nodes(&self) -> bool {
+        self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
+    }
+}
+
+#[cfg(test)]
+mod tests;

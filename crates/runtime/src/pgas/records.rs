@@ -1,0 +1,206 @@
+//! Records in the log of a PE (`pgas/local.rs`), and their limit.
+//!
+//! The time of a record is one more than that of the record before. This PE reads the clock, after
+//! its last look, only when it learns something: in a wait, an answer, or the result of an
+//! operation; contributions to a meeting carry the times of their PEs. So an event that happens
+//! before another has a smaller time, and calls that learn nothing need no clock.
+//!
+//! Invariants: each record has a later time than the one before, and no time is ahead of the clock;
+//! beyond the limit there are no records until the next checkpoint, and a loss rolls back all PEs.
+//! A record takes no lock, and no memory but its own.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use raidshmem_core::mutant;
+use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, LogRecord};
+use raidshmem_core::replay::replicas;
+use raidshmem_core::view::View;
+use raidshmem_segment::log::{Log, Word, bytes_for};
+use raidshmem_sys::lock;
+
+use super::World;
+use super::complain::complain;
+use super::local::{Call, RemotePlace};
+
+/// The smallest limit that is chosen for a program.
+const LEAST: u64 = 1 << 20;
+
+impl World {
+    /// Returns the most bytes that the log of this PE may take; 0 without a log.
+    pub(crate) fn log_most(&self) -> u64 {
+        if self.local.is_on() { self.limit(&self.own_log()) * self.copies() } else { 0 }
+    }
+
+    /// Returns the number of copies of the log, with its replica.
+    fn copies(&self) -> u64 {
+        1 + u64::from(self.local.holder().is_some())
+    }
+
+    /// Returns how many of these bytes it has not taken yet.
+    pub(crate) fn log_growth(&self) -> u64 {
+        let touched = self.local.touched.load(Ordering::Relaxed) * self.copies();
+        self.log_most().saturating_sub(touched)
+    }
+
+    /// Notes the length of the log, which grows no further in this interval.
+    pub(super) fn note_length(&self) {
+        let (cursor, local) = (&self.local.cursor, &self.local);
+        if local.touched.fetch_max(cursor.tail.get(), Ordering::Relaxed) < cursor.tail.get() {
+            local.most.store(cursor.records.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns bytes and records of the longest log of this process between two checkpoints; None
+    /// without logs.
+    pub(super) fn longest_log(&self) -> Option<(u64, u64)> {
+        self.note_length();
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        self.local.is_on().then(|| (load(&self.local.touched), load(&self.local.most)))
+    }
+
+    pub(super) fn limit(&self, log: &Log) -> u64 {
+        let live = self.segments.layout().heap_len as u64;
+        let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
+        limit.min(log.capacity() as u64)
+    }
+
+    /// Reports a full log at once; the size that it would have needed is known at the next
+    /// checkpoint.
+    fn report_full_log(&self, need: u64) {
+        if !self.local.said_full.swap(true, Ordering::Relaxed) {
+            let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
+            complain(&format!(
+                "the log of PE {me} is full: it needs {need} bytes so far, and \
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
+            ));
+        }
+    }
+
+    /// Reports, at the end of an interval, the size that the log would have needed.
+    pub(super) fn report_overflow(&self, need: u64, interval: CheckpointNumber) {
+        let limit = self.local.limit.load(Ordering::Relaxed);
+        let logs = lock(&self.local.never).is_none();
+        if logs && need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
+            let me = self.me();
+            complain(&format!(
+                "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolled back all PEs meanwhile"
+            ));
+        }
+    }
+
+    /// Ends the records of this interval, and notes `why`.
+    pub(super) fn stop_recording(&self, why: &str) {
+        if !self.local.cursor.bare.swap(true, Ordering::Relaxed) {
+            self.show_bare(why);
+        }
+    }
+
+    /// Publishes that there are no records from the next meeting on.
+    pub(super) fn show_bare(&self, why: &str) {
+        let (log, met) = (self.own_log(), lock(&self.local.meetings).met);
+        log.set(Word::BareFrom, self.meeting(met + 1));
+        log.set_against(why);
+    }
+
+    /// Chooses the PE that keeps the replica of the own log up to the next checkpoint.
+    pub(super) fn choose_holder(&self) {
+        let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
+        let nodes = self.members.joined_view().as_ref().map(nodes).unwrap_or_default();
+        let holder = replicas::holders(&nodes).map(|holders| holders[self.me().at()]);
+        self.local.set_holder(holder);
+    }
+
+    /// Returns a later time than any before in this log, and than any that another PE drew before:
+    /// this PE may know everything with a smaller time.
+    pub(super) fn tick(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        self.know(now.max(self.local.cursor.time.get() + 1))
+    }
+
+    /// Raises the time of this PE, which may know everything with a smaller one; returns it.
+    pub(super) fn know(&self, time: u64) -> u64 {
+        let time = time.max(self.local.cursor.time.get());
+        self.local.cursor.time.set(time);
+        time
+    }
+
+    /// Appends a record to the own log, and returns its position. None if the log is full.
+    pub(super) fn append(&self, record: LogRecord, payload: &[u8]) -> Option<usize> {
+        let log = self.own_log();
+        self.append_to(&log, record, payload.len(), |from| self.write(&log, from, payload))
+    }
+
+    /// Writes the payload of the record that will begin at `from`.
+    #[inline]
+    pub(super) fn write(&self, log: &Log, from: usize, payload: &[u8]) {
+        log.replicate(from, payload);
+        self.segments.write_own(log.payload(from), payload);
+    }
+
+    /// Like `append`, for the given log and `bytes` bytes of payload, which `write` writes.
+    #[inline(always)] // the head goes to the log from registers
+    pub(super) fn append_to(
+        &self,
+        log: &Log,
+        record: LogRecord,
+        bytes: usize,
+        write: impl FnOnce(usize),
+    ) -> Option<usize> {
+        let cursor = &self.local.cursor;
+        let (from, size) = (cursor.tail.get(), bytes_for(bytes) as u64);
+        let need = cursor.need.get() + size;
+        cursor.need.set(need);
+        let is_too_long = u32::try_from(bytes).is_err();
+        let limit = self.local.limit.load(Ordering::Relaxed);
+        if cursor.is_bare() || is_too_long || from + size > limit {
+            self.leave_out(need);
+            return None;
+        }
+        let time = match record.kind.learns(mutant::breaks) {
+            true => self.tick(),
+            false => self.know(cursor.time.get() + 1),
+        };
+        let from = from as usize;
+        write(from);
+        log.append(from, &LogRecord { time, ..record });
+        cursor.tail.set(from as u64 + size);
+        cursor.records.set(cursor.records.get() + 1);
+        cursor.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });
+        Some(from)
+    }
+
+    /// Handles a record beyond the limit; the records of this interval would need `need` bytes.
+    #[cold]
+    fn leave_out(&self, need: u64) {
+        if !self.local.cursor.is_bare() {
+            let why = Reason::Overflow { bytes: need }.to_string();
+            self.stop_recording(&why);
+            self.report_full_log(need);
+            self.roll_back_if_diverged(&why);
+        }
+        let log = self.own_log();
+        if log.get(Word::Need) < need {
+            log.set(Word::Need, need);
+        }
+    }
+
+    /// Returns the record of an operation on a place, with `bytes` bytes of payload.
+    #[inline]
+    pub(super) fn record(kind: Kind, call: &Call, place: RemotePlace, bytes: usize) -> LogRecord {
+        LogRecord {
+            kind,
+            target: place.pe.0,
+            time: 0,
+            at: place.at as u64,
+            block: (place.block.0 as u32, place.block.1 as u64),
+            len: bytes as u32,
+            digest: call.digest(),
+        }
+    }
+}

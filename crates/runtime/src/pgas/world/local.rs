@@ -1,0 +1,184 @@
+//! The state of a PE's own log, in a job with logs (`pgas/local.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::own::Replay;
+use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::LogMode;
+use raidshmem_sys::futex;
+
+/// The progress of a substitute in the logs.
+#[derive(Debug, Default)]
+pub struct TimedReplay {
+    /// The decisions of the replay.
+    pub replay: Replay,
+    /// The start of the replay, and its duration.
+    pub begun: Option<Instant>,
+    pub took: Duration,
+}
+
+/// A number that only the thread inside the library reads and writes, without a lock. Relaxed: if
+/// several threads call at the same time, nothing is logged.
+#[derive(Debug, Default)]
+pub struct OwnNumber(AtomicU64);
+
+impl OwnNumber {
+    /// Returns the number.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// The append cursor of the own log.
+#[derive(Debug, Default)]
+pub struct AppendCursor {
+    /// The position of the next record, and the number of records.
+    pub tail: OwnNumber,
+    pub records: OwnNumber,
+    /// The time of the last record.
+    pub time: OwnNumber,
+    /// Bytes that the records of this interval need.
+    pub need: OwnNumber,
+    /// The position of the last record plus one, if it holds an answer.
+    pub answer: OwnNumber,
+    /// True if the rest of this interval has no records.
+    pub bare: AtomicBool,
+}
+
+impl AppendCursor {
+    /// Returns true if the rest of this interval has no records.
+    #[inline]
+    pub fn is_bare(&self) -> bool {
+        self.bare.load(Ordering::Relaxed)
+    }
+
+    /// Begins an interval; times continue.
+    pub fn begin(&self, is_bare: bool) {
+        for number in [&self.tail, &self.records, &self.need, &self.answer] {
+            number.set(0);
+        }
+        self.bare.store(is_bare, Ordering::Relaxed);
+    }
+}
+
+/// The state of meetings in the logs.
+#[derive(Debug, Default)]
+pub struct ReplayState {
+    /// The last meeting that this PE entered, and its record.
+    pub met: u64,
+    pub last: Option<usize>,
+    /// The last meeting read of each PE.
+    pub seen: Vec<Option<usize>>,
+}
+
+/// The logging state of a PE.
+#[derive(Debug)]
+pub struct Local {
+    /// True if the job keeps logs.
+    on: bool,
+    /// True if other processes' barriers reach this process, so that light fences suffice.
+    light: bool,
+    way: AtomicU8,
+    /// The limit on bytes of records, and the most bytes so far.
+    pub(in crate::pgas) limit: AtomicU64,
+    pub(in crate::pgas) touched: AtomicU64,
+    /// The number of records in those bytes.
+    pub(in crate::pgas) most: AtomicU64,
+    pub(in crate::pgas) era: AtomicU64,
+    /// The place of the last checkpoint call.
+    pub(in crate::pgas) place: Mutex<CallPlace>,
+    pub(in crate::pgas) cursor: AppendCursor,
+    /// The PE that keeps the replica of the own log, plus one; 0 if there is no replica.
+    holder: AtomicU32,
+    /// The view by which PEs are mapped now.
+    pub(in crate::pgas) mapped: AtomicU64,
+    pub(in crate::pgas) meetings: Mutex<ReplayState>,
+    pub(in crate::pgas) replay: Mutex<TimedReplay>,
+    /// True if the full log, and the size that it would have needed, have been reported.
+    pub(in crate::pgas) said_full: AtomicBool,
+    pub(in crate::pgas) said_need: AtomicBool,
+    /// The reason that this PE cannot log anything, if so.
+    pub(in crate::pgas) never: Mutex<Option<&'static str>>,
+}
+
+impl Local {
+    /// Returns the logging state of a new process.
+    pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
+        let meetings = ReplayState { met: 0, last: None, seen: vec![None; n_pes] };
+        Local {
+            on,
+            light: on && futex::has_global_barrier(),
+            way: AtomicU8::new(LogMode::Plain as u8),
+            limit: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
+            most: AtomicU64::new(0),
+            era: AtomicU64::new(0),
+            place: Mutex::default(),
+            cursor: AppendCursor::default(),
+            holder: AtomicU32::new(0),
+            mapped: AtomicU64::new(0),
+            meetings: Mutex::new(meetings),
+            replay: Mutex::default(),
+            said_full: AtomicBool::new(false),
+            said_need: AtomicBool::new(false),
+            never: Mutex::new(None),
+        }
+    }
+
+    /// Returns true if the job keeps logs.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Returns true if this PE relies on other PEs' barriers for the order of its looks.
+    pub(in crate::pgas) fn is_light(&self) -> bool {
+        self.light
+    }
+
+    /// Orders what this PE has published before its looks at other PEs: for all of them, or for
+    /// those that call [`Segments::order_others`](super::segments::Segments::order_others).
+    #[inline]
+    pub(in crate::pgas) fn order(&self) {
+        match self.light {
+            true => futex::light_fence(),
+            false => fence(Ordering::SeqCst),
+        }
+    }
+
+    /// Returns the log mode. Relaxed: one thread at a time calls the library.
+    #[inline]
+    pub(crate) fn way(&self) -> LogMode {
+        match self.way.load(Ordering::Relaxed) {
+            1 => LogMode::Logged,
+            2 => LogMode::Replayed,
+            _ => LogMode::Plain,
+        }
+    }
+
+    /// Returns the PE that keeps the replica of the own log.
+    #[inline]
+    pub(in crate::pgas) fn holder(&self) -> Option<Pe> {
+        self.holder.load(Ordering::Relaxed).checked_sub(1).map(Pe)
+    }
+
+    pub(in crate::pgas) fn set_holder(&self, holder: Option<Pe>) {
+        self.holder.store(holder.map_or(0, |pe| pe.0 + 1), Ordering::Relaxed);
+    }
+
+    pub(in crate::pgas) fn set_way(&self, way: LogMode) {
+        self.way.store(way as u8, Ordering::Relaxed);
+    }
+}
