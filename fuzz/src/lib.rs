@@ -22,7 +22,7 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::moves::Move;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
-use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
+use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_core::store::advice::{Advice, whole_pages};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::phase::Phase;
@@ -449,10 +449,7 @@ fn job_of_four() -> Job {
         heap_len: 1 << 20,
         node_of: vec![0, 0, 1, 1],
         machine_of: vec![0, 0],
-        bind: Bind::Auto,
-        pages: Default::default(),
         fabric: Fabric::Shm,
-        device: Device::parse("mlx5_0:1"),
         resume: None,
         domains: Domains::of_hosts(vec!["left".to_owned(), "right".to_owned()]),
     }

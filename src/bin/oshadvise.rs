@@ -129,7 +129,7 @@ fn plan(args: &Args, leave: &Leave) -> Option<String> {
 fn outputs(args: &Args, report: &Report, plan: Option<String>) -> bool {
     let json = args.json.as_ref().map(|to| (to, json::json(report)));
     let sarif = args.sarif.as_ref().map(|to| (to, json::sarif(report, env!("CARGO_PKG_VERSION"))));
-    let html = args.html.as_ref().map(|to| (to, html::html(report, &sources(report))));
+    let html = args.html.as_ref().map(|to| (to, html::page(report, &sources(report))));
     let mut printed = false;
     let plan = args.plan.as_ref().zip(plan);
     for (to, text) in [json, sarif, html, plan].into_iter().flatten() {

@@ -128,7 +128,7 @@ fn fabrics(settings: &Settings) -> String {
         Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
         Err(error) => error.to_string(),
     };
-    let there = [Fabric::Shm, Fabric::Ucx, Fabric::Verbs].into_iter();
+    let there = Fabric::ALL.into_iter().filter(|&fabric| fabric != Fabric::Auto);
     let there = there.filter(|&fabric| state(fabric).is_ok()).map(Fabric::name);
     let there = there.collect::<Vec<_>>().join(", ");
     let (here, apart) = (chosen(true), chosen(false));
@@ -136,8 +136,10 @@ fn fabrics(settings: &Settings) -> String {
 }
 
 /// Probes each engine on this machine.
-fn engine_states() -> [(Fabric, Result<bool, FabricError>); 2] {
-    [Fabric::Ucx, Fabric::Verbs].map(|fabric| (fabric, probe::probe(fabric, [])))
+fn engine_states() -> Vec<(Fabric, Result<bool, FabricError>)> {
+    let engines =
+        Fabric::ALL.into_iter().filter(|fabric| ![Fabric::Auto, Fabric::Shm].contains(fabric));
+    engines.map(|fabric| (fabric, probe::probe(fabric, []))).collect()
 }
 
 /// Returns a line per engine: its availability, or its missing prerequisites.

@@ -39,10 +39,6 @@ fn main() {
     if ready.protected.survives.is_some() && !ready.settings.checksum {
         news("SHMEM_FT_CHECKSUM=0: damage to a checkpoint goes undetected and is restored as data");
     }
-    for (name, value) in ready.settings.to_env() {
-        // SAFETY: this process has one thread; its children must see the settings in force.
-        unsafe { std::env::set_var(name, value) };
-    }
     match launcher::run(ready, own_build()) {
         Ok(status) => std::process::exit(status),
         Err(error) => {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::ProgressReport;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Record;
@@ -73,6 +74,12 @@ fn a_fifo_without_a_reader_is_awaited_with_a_line() {
     }
 }
 
+/// Returns the number of the checkpoint that an event reports.
+fn checkpoint(what: &What) -> Option<CheckpointNumber> {
+    let What::Report(ProgressReport::Checkpoint { number, .. }) = what else { return None };
+    Some(*number)
+}
+
 /// Each loss comes before its recovery. A PE is killed when it reports a checkpoint, whose event
 /// follows the reports of all PEs: before the recovery, in which all take part.
 #[test]
@@ -80,8 +87,7 @@ fn events_are_reported_in_order() {
     let outcome = two_losses(&["-q", "--events", "-"]);
     let lines = outcome.out.lines().filter(|line| line.starts_with('{'));
     let events: Vec<Event> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
-    let checkpoint =
-        |of| move |what: &What| matches!(what, What::Checkpoint { number, .. } if *number == of);
+    let checkpoint = |of| move |what: &What| self::checkpoint(what) == Some(CheckpointNumber(of));
     let at = |what: &str, is: &dyn Fn(&What) -> bool| find(&events, what, is);
     let order = [
         at("the beginning", &|what| matches!(what, What::Began { job } if job.mode == "raid5")),
@@ -93,14 +99,18 @@ fn events_are_reported_in_order() {
         at("its substitute", &|what| {
             *what == What::Replaced { pe: Pe(1), node: 1, incarnation: 1 }
         }),
-        at("a restart", &|what| matches!(what, What::Resumed { checkpoint: 2, .. })),
+        at("a restart", &|what| {
+            matches!(what, What::Report(ProgressReport::Resumed { checkpoint, .. })
+                if checkpoint.0 == 2)
+        }),
         at(
             "the loss of node 2",
             &|what| matches!(what, What::Lost { pes, node: Some(2), .. } if pes == &[Pe(2)]),
         ),
         at("a rebuild", &|what| {
             let survivors = [0, 1, 3].map(Pe);
-            matches!(what, What::Rebuilt { pe: Pe(2), from, .. } if from == &survivors)
+            matches!(what, What::Report(ProgressReport::Rebuilt { pe: Pe(2), from, .. })
+                if from == &survivors)
         }),
         at("checkpoint 7", &checkpoint(7)),
         at("the end", &|what| *what == What::Ended { status: 0, words: None }),
@@ -111,10 +121,12 @@ fn events_are_reported_in_order() {
         assert!(at("a checkpoint", &checkpoint(number)) < recovery, "{number} in {events:#?}");
     }
     assert_eq!(end + 1, events.len(), "the end is the last");
-    let adopted = |what: &What| matches!(what, What::Adopted { pe: Pe(1), checkpoint: 2, .. });
+    let adopted = |what: &What| {
+        matches!(what, What::Report(ProgressReport::Adopted { pe: Pe(1), checkpoint, .. })
+            if checkpoint.0 == 2)
+    };
     find(&events, "how PE 1 came back", adopted);
-    let of = |what: &What| matches!(what, What::Checkpoint { .. });
-    assert_eq!(events.iter().filter(|event| of(&event.what)).count(), 9);
+    assert_eq!(events.iter().filter_map(|event| self::checkpoint(&event.what)).count(), 9);
     assert!(events.is_sorted_by_key(|event| event.time), "{events:#?}");
     let said = |what: &What| matches!(what, What::Said { line } if line.starts_with("node 2 was"));
     find(&events, "lines that -q does not print", said);

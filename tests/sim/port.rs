@@ -1,6 +1,8 @@
 //! The port of a simulated process: the driver's operations on small memory. An operation that
 //! others can see is a step of its own; long ones take several.
 
+use std::time::Duration;
+
 use raidshmem_core::message::{PeMessage, ProgressReport};
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::plan::Lost;
@@ -130,8 +132,8 @@ impl Hands<'_> {
         job.keep_groups(p);
         if p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
-            let (parity_bytes, micros, found) = (0, 0, None);
-            let report = ProgressReport::Checkpoint { number, bytes, parity_bytes, micros, found };
+            let (kept, took, changed) = (0, Duration::ZERO, None);
+            let report = ProgressReport::Checkpoint { number, bytes, kept, took, changed };
             job.say(p, PeMessage::Report(report));
         }
     }
@@ -142,7 +144,7 @@ impl Hands<'_> {
         p.known.note_places(&p.view);
         job.report_groups(p);
         if p.me() == 0 {
-            let report = ProgressReport::Resumed { number: p.number, micros: 0 };
+            let report = ProgressReport::Resumed { checkpoint: p.number, took: Duration::ZERO };
             job.say(p, PeMessage::Report(report));
         }
     }

@@ -29,12 +29,41 @@ fn the_settings_page_shows_the_settings_there_are() {
 #[test]
 fn every_setting_has_a_reason_to_change_it() {
     const REASON_MAX: usize = 80;
-    let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason().len() {
+    let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason.len() {
         0 => Some(format!("{}: no reason to change it", setting.name)),
         1..=REASON_MAX => None,
         len => Some(format!("{}: a reason of {len}; expected {REASON_MAX}", setting.name)),
     };
     expect_none(raidshmem_core::settings::table().iter().filter_map(wrong).collect());
+}
+
+/// Returns the variants of an enum in a source, as JSON spells them.
+fn variants(path: &str, name: &str) -> BTreeSet<String> {
+    let text = page(path);
+    let (_, rest) = text.split_once(&format!("pub enum {name} {{\n")).expect("the enum");
+    let (body, _) = rest.split_once("\n}").expect("its end");
+    let word = |line: &str| {
+        let line = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase))?;
+        let words = line.split(|c: char| !c.is_alphanumeric()).next()?.char_indices();
+        let snake = words.map(|(at, c)| match c.is_uppercase() && at > 0 {
+            true => format!("_{}", c.to_lowercase()),
+            false => c.to_lowercase().to_string(),
+        });
+        Some(snake.collect())
+    };
+    body.lines().filter_map(word).collect()
+}
+
+#[test]
+fn the_page_on_reports_has_the_events_there_are() {
+    let mut events = variants("crates/report/src/event.rs", "What");
+    assert!(events.remove("report"), "stands for those of PEs");
+    events.extend(variants("crates/core/src/message/progress.rs", "ProgressReport"));
+    let text = page("docs/report.md");
+    let (_, rest) = text.split_once("| `event` |").expect("the table of events");
+    let rows = rest.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let shown = rows.filter_map(|row| row.split('`').nth(1).map(str::to_owned));
+    assert_eq!(shown.collect::<BTreeSet<String>>(), events, "docs/report.md");
 }
 
 /// Returns the long options that a text names.

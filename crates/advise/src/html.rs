@@ -1,9 +1,11 @@
 //! A report as one HTML page of the annotated source, without script or network.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
-use crate::report::{Finding, Item, Level, Point, Report};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::ir::SourceLine;
+use crate::report::{Item, Level, Point, Report};
 use crate::text::{place, size};
 
 /// Long lines wrap and wide tables scroll, so that the page does not; no information depends on
@@ -21,27 +23,32 @@ const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:70em}\
 
 /// Renders the page; `sources` are the texts of files by name.
 #[must_use]
-pub fn html(report: &Report, sources: &BTreeMap<String, String>) -> String {
-    let mut page = String::new();
+pub fn page(report: &Report, sources: &BTreeMap<String, String>) -> String {
     let warnings = report.warnings();
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>oshadvise</title><style>{STYLE}</style></head><body>\n\
-         <h1>What a checkpoint must hold</h1>\n<p>{} points of synchronisation, {warnings} \
-         warnings, {} notes.</p>\n",
-        report.points.len(),
-        report.findings.len() - warnings
-    );
-    table(&mut page, report);
-    for file in files(report) {
-        if let Some(text) = sources.get(file) {
-            source(&mut page, report, file, text);
+    let notes = report.findings.len() - warnings;
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { "oshadvise" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "What a checkpoint must hold" }
+                p {
+                    (report.points.len()) " points of synchronisation, " (warnings) " warnings, "
+                    (notes) " notes."
+                }
+                (table(report))
+                @for file in files(report) {
+                    @if let Some(text) = sources.get(file) { (source(report, file, text)) }
+                }
+            }
         }
-    }
-    page.push_str("</body></html>\n");
-    page
+    };
+    markup.into_string() + "\n"
 }
 
 /// Returns the files that the report mentions.
@@ -52,63 +59,59 @@ pub fn files(report: &Report) -> BTreeSet<&str> {
     points.chain(findings).filter(|file| !file.is_empty()).collect()
 }
 
-fn table(page: &mut String, report: &Report) {
-    page.push_str("<div class=\"table\"><table><tr><th>place</th><th>call</th><th>live</th>");
-    page.push_str("<th>dead</th><th>rank</th></tr>\n");
-    for point in &report.points {
-        let rank = point.rank.map(|rank| rank.to_string()).unwrap_or_default();
-        let _ = writeln!(
-            page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{rank}</td></tr>",
-            escape(&place(&point.place)),
-            escape(&point.routine),
-            size(&point.live),
-            size(&point.dead)
-        );
-    }
-    page.push_str("</table></div>\n");
-}
-
-fn source(page: &mut String, report: &Report, file: &str, text: &str) {
-    let _ = writeln!(page, "<h2>{}</h2>", escape(file));
-    for (index, line) in text.lines().enumerate() {
-        let number = index as u32 + 1;
-        let at = |place: &crate::ir::SourceLine| place.file == file && place.line == number;
-        let _ = writeln!(
-            page,
-            "<div class=\"line\"><pre class=\"n\">{number}</pre><pre>{}</pre></div>",
-            escape(line)
-        );
-        report.points.iter().filter(|is| at(&is.place)).for_each(|point| note(page, point));
-        report.findings.iter().filter(|is| at(&is.place)).for_each(|is| told(page, is));
+fn table(report: &Report) -> Markup {
+    html! {
+        div.table {
+            table {
+                tr { th { "place" } th { "call" } th { "live" } th { "dead" } th { "rank" } }
+                @for point in &report.points {
+                    tr {
+                        td { (place(&point.place)) }
+                        td { (point.routine) }
+                        td { (size(&point.live)) }
+                        td { (size(&point.dead)) }
+                        td { @if let Some(rank) = point.rank { (rank) } }
+                    }
+                }
+            }
+        }
     }
 }
 
-fn note(page: &mut String, point: &Point) {
+fn source(report: &Report, file: &str, text: &str) -> Markup {
+    let at = |place: &SourceLine, number| place.file == file && place.line == number;
+    html! {
+        h2 { (file) }
+        @for (number, line) in (1..).zip(text.lines()) {
+            div.line { pre.n { (number) } pre { (line) } }
+            @for point in report.points.iter().filter(|point| at(&point.place, number)) {
+                (note(point))
+            }
+            @for finding in report.findings.iter().filter(|one| at(&one.place, number)) {
+                @let class = if finding.level == Level::Warning { "warning" } else { "note" };
+                div class=(class) { (finding.message) }
+            }
+        }
+    }
+}
+
+fn note(point: &Point) -> Markup {
     let kind = match (point.checkpoint, point.safe) {
         (true, _) => "checkpoint",
         (false, true) => "safe point",
         (false, false) => "no safe point",
     };
-    let _ = write!(page, "<div class=\"point\">{kind}: {}", escape(&point.routine));
-    for (what, items) in [("live", &point.live), ("dead", &point.dead), ("private", &point.private)]
-    {
-        if !items.is_empty() {
-            let _ = write!(page, "<br>{what}, {}: {}", size(items), escape(&names(items)));
+    let memory = [("live", &point.live), ("dead", &point.dead), ("private", &point.private)];
+    html! {
+        div.point {
+            (kind) ": " (point.routine)
+            @for (what, items) in memory.into_iter().filter(|(_, items)| !items.is_empty()) {
+                br; (what) ", " (size(items)) ": " (names(items))
+            }
         }
     }
-    page.push_str("</div>\n");
 }
 
 fn names(items: &[Item]) -> String {
     items.iter().map(|item| item.name.as_str()).collect::<Vec<_>>().join("; ")
-}
-
-fn told(page: &mut String, finding: &Finding) {
-    let class = if finding.level == Level::Warning { "warning" } else { "note" };
-    let _ = writeln!(page, "<div class=\"{class}\">{}</div>", escape(&finding.message));
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

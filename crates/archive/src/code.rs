@@ -3,9 +3,9 @@
 //! Invariant of a decoded one: every PE is in exactly one group, and each group has more members
 //! than parities.
 
+use raidshmem_codec::stripe::Scheme;
 use raidshmem_core::disk::ParityShare;
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::BackupMode;
 use raidshmem_core::store::protection::Protection;
 
 use crate::bytes::{Reader, Writer};
@@ -25,9 +25,13 @@ pub struct Code {
 impl Code {
     /// Returns the code of a job.
     pub fn of(protection: &Protection) -> Code {
-        let scheme = match protection.mode {
-            BackupMode::Double => "mirror",
-            mode => mode.name(),
+        // A layout has a name of its own, so that older sets are not decoded by another one.
+        let scheme = match protection.mode.scheme(protection.plan.parity) {
+            None => "none", // and no files
+            Some(Scheme::Mirror) => "mirror",
+            Some(Scheme::Raid4) => "raid4",
+            Some(Scheme::Raid5) => "raid5",
+            Some(Scheme::Rs { .. }) => "rs",
         };
         let groups = protection.shapes.iter().map(|shape| shape.members.clone()).collect();
         Code { scheme: scheme.to_owned(), parity: protection.plan.parity as u32, groups }

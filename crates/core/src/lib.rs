@@ -20,7 +20,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  quantity  page  machine  update    basic types; operations on a word
+//! mutant  quantity  page  machine  update  seconds   basic types; operations on a word
 //! signals  ended  secret  spelling           names for messages; the job's secret
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
@@ -68,6 +68,7 @@ pub mod quantity;
 pub mod replay;
 pub mod rounds;
 pub mod schedule;
+pub mod seconds;
 pub mod secret;
 pub mod settings;
 pub mod signals;

@@ -17,12 +17,14 @@ use crate::placement::Domains;
 use crate::placement::moves::Move;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
-use crate::settings::{Bind, Device, Fabric, Pages};
+use crate::settings::{Fabric, Settings};
 pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
-pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
+pub use heartbeat::{Beat, CounterEnd, Party};
+pub use progress::{ChangedTiles, FoundBy, ProgressReport, Reader, Scrubbed};
 
 mod heartbeat;
+mod progress;
 mod words;
 
 /// Maximum symmetric heap of a PE in bytes.
@@ -44,16 +46,10 @@ pub struct Job {
     pub node_of: Vec<u32>,
     /// Machine of each node; nodes on one machine share its processors.
     pub machine_of: Vec<u32>,
-    /// Binding policy for PEs.
-    pub bind: Bind,
-    /// Page size policy for the memory of PEs.
-    pub pages: Pages,
     /// Names of the nodes, and the failure domains above them.
     pub domains: Domains,
     /// Transport between nodes; never `Auto`.
     pub fabric: Fabric,
-    /// Network device to use.
-    pub device: Option<Device>,
     /// The checkpoint on disk that the job starts from, if any.
     pub resume: Option<Resume>,
 }
@@ -240,14 +236,16 @@ pub struct Hello {
 pub enum Down {
     /// First message of a node supervisor: connect to the launcher, and take orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
-    /// First message: the job, this node's number, the program with its arguments and options; with
-    /// checkpoints on disk also the signal that requests a stop.
+    /// First message: the job, the settings in force, this node's number, the program with its
+    /// arguments and options; between hosts also the key of heartbeats and the launcher's UDP port,
+    /// and with checkpoints on disk the signal that requests a stop.
     Configure {
         job: Box<Job>,
+        settings: Box<Settings>,
         node: u32,
         program: Vec<Vec<u8>>,
         place: ProcessOptions,
-        heartbeat: HeartbeatSettings,
+        net: Option<(Secret, u16)>,
         stop_signal: Option<i32>,
     },
     /// Sent before `Configure`: list the checkpoints on this disk below `folder`.
@@ -432,69 +430,4 @@ pub enum Flaw {
     Damaged,
     /// Its snapshot or parity does not belong to the checkpoint: overwritten, or never made.
     Missing,
-}
-
-/// The results so far of scrubbing a PE's store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scrubbed {
-    /// Bytes that were checked and found intact.
-    pub bytes: u64,
-    /// Tiles and headers found damaged.
-    pub damaged: u64,
-    /// Damaged tiles that were repaired.
-    pub repaired: u64,
-}
-
-/// A PE's changed tiles since the previous checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedTiles {
-    /// Tiles that changed.
-    pub changed: u64,
-    /// Number of tiles in total.
-    pub of: u64,
-    /// True if written pages were tracked; false if digests were compared.
-    pub by_pages: bool,
-}
-
-/// Progress worth reporting to people and tests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum ProgressReport {
-    /// A checkpoint was agreed (sent by PE 0). Bytes are per PE.
-    Checkpoint {
-        number: CheckpointNumber,
-        bytes: u64,
-        parity_bytes: u64,
-        micros: u64,
-        found: Option<ChangedTiles>,
-    },
-    /// New parity groups from checkpoint `number` on: the group of each PE, and a line on the
-    /// losses that they survive. Earlier groups are obsolete. One PE sends it.
-    Regrouped { number: CheckpointNumber, group_of: Vec<u32>, words: String },
-    /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
-    ReadOnly { bytes: u64, parity_bytes: u64 },
-    /// The memory of a dead process was adopted unchanged.
-    Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },
-    /// Lost data was rebuilt from the survivors.
-    Rebuilt { pe: Pe, number: CheckpointNumber, bytes: u64, from: Vec<Pe>, micros: u64 },
-    /// The recovery has reached this step (sent by PE 0).
-    Step(RecoveryStep),
-    /// PE `pe` has rebuilt `bytes` of `of` bytes; sent a few times per second at most.
-    Rebuilding { pe: Pe, bytes: u64, of: u64 },
-    /// All PEs have restored checkpoint `number` (sent by PE 0).
-    Resumed { number: CheckpointNumber, micros: u64 },
-    /// PE `pe` rolled back locally and caught up; `calls` of its calls were answered from logs.
-    Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
-    /// PE `pe` rolled back to checkpoint `number` while other PEs are in `shmem_finalize`.
-    LocalRollback { pe: Pe, number: CheckpointNumber, micros: u64 },
-    /// The scrub found a damaged `part` of the store; `from` are the PEs it was repaired from, if
-    /// any.
-    Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },
-    /// The scrub results of one PE at `shmem_finalize`.
-    Scrubbed { pe: Pe, counts: Scrubbed },
-    /// Proportional share of memory of one PE at `shmem_finalize`.
-    Memory { pe: Pe, bytes: u64 },
-    /// The longest log of one PE between two checkpoints, at `shmem_finalize`.
-    Logged { pe: Pe, bytes: u64, records: u64 },
-    /// A free-form line.
-    Note(String),
 }

@@ -1,8 +1,21 @@
 //! The environment: one typed table that parses, bounds, prints and documents every setting.
 //!
-//! Every setting is one [`Setting`] of [`table()`]: its name, its [`ValueKind`] (which parses and
-//! bounds it), its default, a description, a reason to change it, and how it is stored in
-//! [`Settings`] and read back. Nothing else in the library reads `SHMEM_*` variables.
+//! A setting is one row of [`table()`]: its name, the field of [`Settings`] with its type, its
+//! default, its bounds ([`ValueKind`]), a description and a reason to change it. Everything else
+//! follows from the row; a setting of a new type also needs that type ([`values`]).
+//!
+//! Settings take one way through a job:
+//!
+//! ```text
+//! variables   `oshrun` reads its environment once, after its options and `-x` have become
+//!             variables that override inherited ones; nothing else in the library reads `SHMEM_*`
+//! message     the launcher sends every agent the [`Settings`] in force
+//! variables   each agent sets them for its programs ([`Settings::to_env`]), which read them in
+//!             `shmem_init`; a program without an agent reads what its user has set
+//! ```
+//!
+//! A part of a job that the launcher derives from settings, such as the fabric in use or the size
+//! of the heap, is no setting: it is in [`crate::message::Job`].
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
 //! `SHMEM_FT_*` name or a value outside its bounds is an error of one line that lists what is
@@ -16,15 +29,14 @@
 //! Left out: reading the environment (the caller passes it in), and the check that a group size
 //! suits the number of PEs ([`crate::placement::groups::plan`], once that number is known).
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::inject::{self, RuleError};
 
-mod delta;
-mod entry;
-mod fields;
 mod kind;
-mod reasons;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -32,17 +44,16 @@ mod text;
 pub mod units;
 mod values;
 
-pub use delta::{Delta, Track};
-pub use entry::Setting;
-use fields::Draft;
-pub use fields::Settings;
 pub use kind::ValueKind;
-pub use table::table;
+pub use table::{Setting, Settings, table};
 pub use text::{in_force, markdown};
 pub use values::{
-    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
-    StoreLayout, Substitute, Trace,
+    BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
+    Rollback, StoreLayout, Substitute, Trace, Track,
 };
+
+/// The setting whose default depends on another one.
+const PARITY: &str = "SHMEM_FT_PARITY";
 
 /// Deprecated names of the specification, each with its current name.
 pub const OLD_NAMES: &[(&str, &str)] = &[
@@ -164,11 +175,11 @@ impl Settings {
     pub fn from_env(
         vars: impl Iterator<Item = (String, String)>,
     ) -> Result<Settings, SettingError> {
-        let mut draft = Draft { settings: Settings::default(), parity: None };
+        let mut settings = Settings::default();
         let vars: Vec<(String, String)> = vars.collect();
         for (name, value) in in_use(&vars) {
             match table().iter().find(|entry| entry.name == current(name)) {
-                Some(entry) => parse_into(entry, name, &mut draft, value)?,
+                Some(entry) => parse_into(entry, name, &mut settings, value)?,
                 None if name.starts_with("SHMEM_FT_") => {
                     let nearest = text::nearest(name);
                     let name = name.escape_debug().to_string();
@@ -177,7 +188,11 @@ impl Settings {
                 None => {}
             }
         }
-        draft.finish()
+        let chosen = vars.iter().any(|(name, _)| name == PARITY);
+        if settings.backup_mode == BackupMode::Rs && !chosen {
+            settings.parity = 2;
+        }
+        settings.suit_each_other().map(|()| settings)
     }
 
     /// Returns the settings in force as name and value, in the order of the table, without those
@@ -185,41 +200,54 @@ impl Settings {
     pub fn to_env(&self) -> Vec<(&'static str, String)> {
         table().iter().filter_map(|e| Some((e.name, e.show(self)?))).collect()
     }
-}
 
-impl Draft {
-    fn finish(self) -> Result<Settings, SettingError> {
-        let mut settings = self.settings;
-        let mode = settings.backup_mode;
-        settings.parity = match (mode, self.parity) {
-            (BackupMode::Rs, parity) => parity.unwrap_or(2),
-            (_, None | Some(1)) => 1,
-            (_, Some(parity)) => return Err(SettingError::Parity { parity, mode }),
-        };
-        if settings.snapshots > mode.slots().max(1) {
-            return Err(SettingError::Snapshots { snapshots: settings.snapshots, mode });
+    /// Returns the time between two heartbeats; short enough that a few late ones do not count as a
+    /// death.
+    pub fn period(&self) -> Duration {
+        self.node_timeout / 10
+    }
+
+    /// Returns an error if the mode cannot keep what is set, or settings contradict each other.
+    fn suit_each_other(&self) -> Result<(), SettingError> {
+        let (mode, parity, snapshots) = (self.backup_mode, self.parity, self.snapshots);
+        if mode != BackupMode::Rs && parity != 1 {
+            return Err(SettingError::Parity { parity, mode });
         }
-        if settings.store.is_some() && !mode.keeps_snapshot() {
+        if snapshots > mode.slots().max(1) {
+            return Err(SettingError::Snapshots { snapshots, mode });
+        }
+        if self.store.is_some() && !mode.keeps_snapshot() {
             return Err(SettingError::Store(mode));
         }
-        match (settings.substitute, settings.rollback) {
-            (Substitute::Shrink, Rollback::None) if settings.store.is_some() => {
-                return Err(SettingError::StoredInVain);
+        match (self.substitute, self.rollback) {
+            (Substitute::Shrink, Rollback::None) if self.store.is_some() => {
+                Err(SettingError::StoredInVain)
             }
             (Substitute::Shrink, Rollback::None) if mode.protects() && mode.slots() < 2 => {
-                return Err(SettingError::KeptInVain { mode });
+                Err(SettingError::KeptInVain { mode })
             }
-            (Substitute::Shrink, Rollback::Global) => return Err(SettingError::ShrinkGlobal),
-            (Substitute::Shrink, Rollback::Local) => return Err(SettingError::LocalShrink),
-            (_, Rollback::Local) if mode.slots() < 2 => {
-                return Err(SettingError::LocalMode { mode });
-            }
+            (Substitute::Shrink, Rollback::Global) => Err(SettingError::ShrinkGlobal),
+            (Substitute::Shrink, Rollback::Local) => Err(SettingError::LocalShrink),
+            (_, Rollback::Local) if mode.slots() < 2 => Err(SettingError::LocalMode { mode }),
             (substitute @ (Substitute::Spawn | Substitute::Spare), Rollback::None) => {
-                return Err(SettingError::RollbackNone { substitute });
+                Err(SettingError::RollbackNone { substitute })
             }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(settings)
+    }
+}
+
+impl TryFrom<Vec<(String, String)>> for Settings {
+    type Error = SettingError;
+
+    fn try_from(vars: Vec<(String, String)>) -> Result<Settings, SettingError> {
+        Settings::from_env(vars.into_iter())
+    }
+}
+
+impl From<Settings> for Vec<(String, String)> {
+    fn from(settings: Settings) -> Vec<(String, String)> {
+        settings.to_env().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 
@@ -235,19 +263,19 @@ fn in_use(vars: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     pairs.filter(move |(name, _)| current(name) == *name || !is_set(current(name)))
 }
 
-/// Parses `text` by the rules of `entry` and stores the value in `draft`; `given` is the name that
-/// the user wrote.
+/// Parses `text` by the rules of `entry` and stores the value; `given` is the name that the user
+/// wrote.
 fn parse_into(
     entry: &Setting,
     given: &str,
-    draft: &mut Draft,
+    settings: &mut Settings,
     text: &str,
 ) -> Result<(), SettingError> {
     let old = OLD_NAMES.iter().find(|(old, _)| *old == given);
     let name = old.map_or(entry.name, |&(old, _)| old);
     match entry.kind.parse(text.trim()) {
         Some(value) => {
-            (entry.store)(draft, value);
+            entry.store(settings, value);
             Ok(())
         }
         None => Err(match inject::parse(text) {

@@ -21,6 +21,40 @@ pub enum State {
     NodeDead,
 }
 
+/// The state of a PE for people: where it is in the job, and what it does there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeState {
+    /// It waits in a call for other PEs.
+    Waiting,
+    /// It runs the program.
+    Running,
+    /// Its process is stopped.
+    Stopped,
+    /// It has not called `shmem_init`.
+    Starting,
+    /// It is in `shmem_init`.
+    Joining,
+    /// It was lost, and its substitute is starting.
+    Lost,
+    /// It was lost, and a substitute carries its number; not all PEs have resumed since.
+    Recovering,
+    /// It was lost for good: it has no substitute, and no PE waits for it.
+    Hole,
+    /// It is in `shmem_finalize`, but not known to wait there: it may take part in a recovery.
+    Finalizing,
+    /// It waits in `shmem_finalize`.
+    AtEnd,
+    /// It has left `shmem_finalize`.
+    Ended,
+}
+
+impl PeState {
+    /// Returns true if its checkpoint data is lost, or not restored yet.
+    pub fn is_lost(self) -> bool {
+        matches!(self, PeState::Lost | PeState::Recovering | PeState::Hole)
+    }
+}
+
 /// One PE in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {

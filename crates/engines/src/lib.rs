@@ -65,7 +65,10 @@ pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
 /// promised: its library reads them when it is loaded, which is before `main` if the program itself
 /// is linked with it. Values set by the user take precedence.
 pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
+    let all: &[_] = match fabric {
+        Fabric::Ucx => ucx::ENVIRONMENT,
+        Fabric::Auto | Fabric::Shm | Fabric::Verbs => &[],
+    };
     all.iter().copied()
 }
 
@@ -89,11 +92,10 @@ pub fn open(
 /// Opens the RDMA heartbeats of `fabric`, one every `period`; returns None if it has none, or the
 /// device refuses: heartbeats are then messages only.
 pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
-    if fabric != Fabric::Verbs {
-        return None;
+    match fabric {
+        Fabric::Auto | Fabric::Shm | Fabric::Ucx => None,
+        Fabric::Verbs => Some(Box::new(Beats::open(device, period).ok()?)),
     }
-    let beats = Beats::open(device, period).ok()?;
-    Some(Box::new(beats))
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ impl Ucx {
         let mut look = 0u32;
         loop {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
-            self.shared.helps.fetch_add(1, Ordering::Relaxed); // records only that a thread is here
+            self.shared.hand_off.look();
             let mut state = self.turns.enter();
             let worked = state.progress(false);
             let suspects = state.tend(look >= looks);
@@ -180,7 +180,7 @@ impl Ucx {
             if look < looks {
                 std::hint::spin_loop();
             } else if !worked {
-                self.shared.hand_over();
+                self.shared.hand_off.hand_over();
                 self.shared.sleepers.fetch_add(1, Ordering::SeqCst);
                 futex::sleep_while(&self.shared.ticks, seen, LIMIT);
                 self.shared.sleepers.fetch_sub(1, Ordering::SeqCst);
@@ -352,7 +352,7 @@ impl Engine for Ucx {
     fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes arrive
 
     fn rest(&self) {
-        self.shared.hand_over();
+        self.shared.hand_off.hand_over();
     }
 
     fn outlive_peers(&self) {
@@ -366,7 +366,7 @@ impl Engine for Ucx {
     }
 
     fn progress(&self) {
-        self.shared.helps.fetch_add(1, Ordering::Relaxed); // as in `complete`
+        self.shared.hand_off.look();
         let Some(mut state) = self.turns.try_enter() else { return };
         let worked = state.progress(false);
         drop(state);
@@ -378,7 +378,7 @@ impl Engine for Ucx {
     fn close(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.turns.enter().worker.signal();
-        self.shared.hand_over();
+        self.shared.hand_off.hand_over();
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::Lost;
-use raidshmem_sys::futex;
+use raidshmem_fabric::hand_off::Seen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Address, SegmentPart};
@@ -274,24 +274,17 @@ pub(super) fn report(shared: &Shared, suspects: Vec<(Pe, Incarnation)>) {
 /// Runs the progress thread until it is stopped.
 pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let (mut seen, mut answered) = (0, 0);
-    let nap = |alarm| {
-        shared.napping.store(true, Ordering::SeqCst);
-        futex::sleep_while(&shared.alarm, alarm, NAP);
-        shared.napping.store(false, Ordering::SeqCst);
-    };
+    let (hand_off, mut seen) = (&shared.hand_off, Seen::default());
     while !shared.stop.load(Ordering::SeqCst) {
-        let alarm = shared.alarm.load(Ordering::SeqCst);
+        let alarm = hand_off.alarm();
         // The thread inside makes progress, and would have to wake a thread that waits for it.
         let Some(mut inside) = turns.try_enter() else {
-            nap(alarm);
+            hand_off.stay_away(alarm, NAP);
             continue;
         };
-        let handed_over = std::mem::replace(&mut answered, alarm) != alarm;
         let worked = inside.progress(true);
         let suspects = inside.tend(false);
-        let helps = shared.helps.load(Ordering::Relaxed);
-        let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;
+        let helped = hand_off.others_poll(&mut seen, alarm);
         let quiet = !helped && inside.worker.arm();
         drop(inside);
         report(shared, suspects);
@@ -299,7 +292,7 @@ pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descri
             shared.tick();
         }
         if helped {
-            nap(alarm);
+            hand_off.stay_away(alarm, NAP);
         } else if quiet {
             let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
         }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Local;
+use raidshmem_fabric::hand_off::HandOff;
 use raidshmem_sys::futex;
 use raidshmem_sys::lock;
 
@@ -94,11 +95,8 @@ pub(super) struct Shared {
     /// Incremented by every event; waiting threads sleep on it.
     pub ticks: AtomicU32,
     pub sleepers: AtomicU32,
-    /// Incremented by every poll of a thread that helps.
-    pub helps: AtomicU32,
-    /// Incremented when a helping thread goes to sleep; the progress thread naps on it.
-    pub alarm: AtomicU32,
-    pub napping: AtomicBool,
+    /// For the progress thread, which stays away while others help.
+    pub hand_off: HandOff,
     pub stop: AtomicBool,
 }
 
@@ -119,9 +117,7 @@ impl Shared {
             any_broken: AtomicBool::new(false),
             ticks: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
-            helps: AtomicU32::new(0),
-            alarm: AtomicU32::new(0),
-            napping: AtomicBool::new(false),
+            hand_off: HandOff::default(),
             stop: AtomicBool::new(false),
             local,
         }
@@ -134,14 +130,6 @@ impl Shared {
             futex::wake_all(&self.ticks);
         }
         self.local.events.arrived();
-    }
-
-    /// Reports that helping threads go to sleep: the progress thread takes over.
-    pub fn hand_over(&self) {
-        self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `napping` is set
-        if self.napping.load(Ordering::SeqCst) {
-            futex::wake_all(&self.alarm);
-        }
     }
 
     /// Returns true if there is a connection to `pe` that has not been found broken.

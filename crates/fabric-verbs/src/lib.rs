@@ -190,6 +190,6 @@ impl Engine for Verbs {
     }
 
     fn rest(&self) {
-        self.shared.hand_over();
+        self.shared.hand_off.hand_over();
     }
 }

@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use raidshmem_core::layout::STATICS_MAX;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::{self, Fabric};
+use raidshmem_fabric::hand_off::HandOff;
 use raidshmem_fabric::{FabricError, Local, Lost};
 
 use crate::conn::{Conn, Ticket};
@@ -23,7 +24,7 @@ use crate::link::{Greeting, Handshake};
 use crate::objects::{Inbox, Queue, Region};
 use crate::pace::Pace;
 use crate::pair::{Local as Bytes, Pair, Route, What, Work};
-use crate::poller::{HandOff, Poller};
+use crate::poller::Poller;
 use crate::windows::Windows;
 use crate::wire::{Address, Hello, Message};
 use raidshmem_sys::lock;

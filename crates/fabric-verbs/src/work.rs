@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::Lost;
-use raidshmem_sys::futex;
+use raidshmem_fabric::hand_off::Seen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::conn::{Conn, Sender, Ticket, Used};
@@ -265,20 +265,16 @@ impl Shared {
 
     /// Runs the engine's own thread: serves peers until `stop` is readable.
     pub fn serve_until(&self, stop: &OwnedFd) {
-        let (mut seen, mut answered, mut pause) = (0, 0, AWAY.0);
+        let (mut seen, mut pause) = (Seen::default(), AWAY.0);
         loop {
             let (hand_off, queue) = (&self.hand_off, self.queue.fd());
             let mut fds = [
                 PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
                 PollFd::new(&queue, PollFlags::IN),
             ];
-            let alarm = hand_off.alarm.load(Ordering::SeqCst);
-            let looks = hand_off.looks.load(Ordering::Relaxed);
-            let called = std::mem::replace(&mut answered, alarm) != alarm;
-            if std::mem::replace(&mut seen, looks) != looks && !called {
-                hand_off.away.store(true, Ordering::SeqCst);
-                futex::sleep_while(&hand_off.alarm, alarm, pause);
-                hand_off.away.store(false, Ordering::SeqCst);
+            let alarm = hand_off.alarm();
+            if hand_off.others_poll(&mut seen, alarm) {
+                hand_off.stay_away(alarm, pause);
                 let most = lock(&self.pace).longest().clamp(AWAY.1, MOST);
                 pause = (2 * pause).min(most);
                 let _ = poll(&mut fds[..1], Some(&Timespec::default()));
@@ -295,19 +291,11 @@ impl Shared {
         }
     }
 
-    /// Reports that a polling thread goes to sleep: the engine's thread takes over.
-    pub fn hand_over(&self) {
-        self.hand_off.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look before it is away
-        if self.hand_off.away.load(Ordering::SeqCst) {
-            futex::wake_all(&self.hand_off.alarm);
-        }
-    }
-
     // ---- completions -------------------------------------------------------------------------
 
     /// Handles completions, unless another thread is doing so. Returns their number.
     pub fn turn(&self) -> usize {
-        self.hand_off.looks.fetch_add(1, Ordering::Relaxed); // records only that a thread is here
+        self.hand_off.look();
         match self.poller.try_lock() {
             Ok(mut poller) => self.serve(&mut poller),
             Err(TryLockError::Poisoned(poller)) => self.serve(&mut poller.into_inner()),

@@ -6,6 +6,12 @@
 //! and on no other engine; the crate `raidshmem` opens the engine that a job uses.
 //!
 //! ```text
+//! hand_off          the hand-off of polling between an engine's thread and waiting threads
+//! ```
+//!
+//! The operations of an engine:
+//!
+//! ```text
 //! put, get          bytes of peers' segments, by offset; the store can only be read
 //! expect            announces ranges that will be read soon
 //! update, post      atomic operations on words of 2, 4 or 8 bytes, with and without an answer
@@ -52,6 +58,8 @@
 //! items are public only for the programs and tests of the workspace, and may change at any time.
 
 #![forbid(unsafe_code)]
+
+pub mod hand_off;
 
 use std::fmt::Debug;
 use std::io::Write as _;

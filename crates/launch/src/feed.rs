@@ -88,6 +88,8 @@ mod tests {
     use std::io::{BufRead, BufReader, PipeReader, pipe};
     use std::os::fd::OwnedFd;
 
+    use raidshmem_core::message::ProgressReport;
+
     use super::*;
 
     fn feed() -> (Feed, PipeReader) {
@@ -97,7 +99,7 @@ mod tests {
     }
 
     fn note(number: usize) -> Event {
-        let what = What::Note { line: format!("{number:0100}") };
+        let what = ProgressReport::Note { line: format!("{number:0100}") }.into();
         Event { time: Duration::from_secs(number as u64), what }
     }
 
@@ -123,7 +125,7 @@ mod tests {
         drop(feed.to);
         let rest = from.lines().map(|line| serde_json::from_str::<Event>(&line.unwrap()).unwrap());
         lines.extend(rest);
-        let told = |what: &What| matches!(what, What::Note { .. });
+        let told = |what: &What| matches!(what, What::Report(ProgressReport::Note { .. }));
         let notes = lines.iter().filter(|event| told(&event.what)).count() as u64;
         let left_out = lines.iter().map(|event| match event.what {
             What::LeftOut { count } => count,

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 
 use crate::event::{Event, What};
@@ -40,9 +41,21 @@ impl Journal {
     /// Records an event.
     pub fn keep(&mut self, event: &Event) {
         match &event.what {
-            What::Checkpoint { number, took, .. } => {
+            What::Report(report) => self.keep_report(event, report),
+            What::Began { .. } => {}
+            What::Lost { .. } => {
+                self.lost = true;
+                self.push(event.clone());
+            }
+            _ => self.push(event.clone()), // nothing is lost by default
+        }
+    }
+
+    fn keep_report(&mut self, event: &Event, report: &ProgressReport) {
+        match report {
+            ProgressReport::Checkpoint { number, took, .. } => {
                 let (count, longest) = (1, *took);
-                let (first, last) = (*number, *number);
+                let (first, last) = (number.0, number.0);
                 let (begin, end) = (event.time.saturating_sub(*took), event.time);
                 let span = Span { count, first, last, begin, end, took: *took, longest };
                 let after_loss = std::mem::take(&mut self.lost);
@@ -51,18 +64,15 @@ impl Journal {
                     self.halve();
                 }
             }
-            What::Memory { pe, bytes } => self.at_end(*pe).memory = Some(*bytes),
-            What::Logged { pe, bytes, records } => {
+            ProgressReport::Memory { pe, bytes } => self.at_end(*pe).memory = Some(*bytes),
+            ProgressReport::Logged { pe, bytes, records } => {
                 self.at_end(*pe).logged = Some((*bytes, *records));
             }
-            What::Scrubbed { pe, bytes, damaged, repaired } => {
+            ProgressReport::Scrubbed { pe, bytes, damaged, repaired } => {
                 self.at_end(*pe).scrubbed = Some((*bytes, *damaged, *repaired));
             }
-            What::Rebuilding { .. } | What::Began { .. } => {}
-            what => {
-                self.lost |= matches!(what, What::Lost { .. });
-                self.push(event.clone());
-            }
+            ProgressReport::Rebuilding { .. } => {}
+            _ => self.push(event.clone()),
         }
     }
 
@@ -135,11 +145,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use raidshmem_core::quantity::CheckpointNumber;
 
     fn checkpoint(number: u64, seconds: u64) -> Event {
         let took = Duration::from_millis(number % 7 + 1);
-        let what = What::Checkpoint { number, bytes: 1, kept: 1, took, changed: None };
-        Event { time: Duration::from_secs(seconds), what }
+        let number = CheckpointNumber(number);
+        let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed: None };
+        Event { time: Duration::from_secs(seconds), what: report.into() }
     }
 
     fn lost(seconds: u64) -> Event {
@@ -193,14 +205,17 @@ mod tests {
     #[test]
     fn final_reports_are_kept_per_pe() {
         let mut journal = Journal::default();
-        let keep = |journal: &mut Journal, what| {
-            journal.keep(&Event { time: Duration::ZERO, what });
+        let keep = |journal: &mut Journal, report: ProgressReport| {
+            journal.keep(&Event { time: Duration::ZERO, what: report.into() });
         };
-        keep(&mut journal, What::Scrubbed { pe: Pe(1), bytes: 9, damaged: 1, repaired: 1 });
-        keep(&mut journal, What::Memory { pe: Pe(1), bytes: 5 });
-        keep(&mut journal, What::Logged { pe: Pe(1), bytes: 96, records: 2 });
-        keep(&mut journal, What::Memory { pe: Pe(0), bytes: 4 });
-        keep(&mut journal, What::Rebuilding { pe: Pe(0), bytes: 4, of: 9 });
+        keep(
+            &mut journal,
+            ProgressReport::Scrubbed { pe: Pe(1), bytes: 9, damaged: 1, repaired: 1 },
+        );
+        keep(&mut journal, ProgressReport::Memory { pe: Pe(1), bytes: 5 });
+        keep(&mut journal, ProgressReport::Logged { pe: Pe(1), bytes: 96, records: 2 });
+        keep(&mut journal, ProgressReport::Memory { pe: Pe(0), bytes: 4 });
+        keep(&mut journal, ProgressReport::Rebuilding { pe: Pe(0), bytes: 4, of: 9 });
         let record = record(journal);
         assert!(record.events.is_empty());
         let all: Vec<_> = record.at_end.iter().map(|end| (end.pe, end.memory)).collect();

@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::seconds;
 use raidshmem_core::view::PES_MAX;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, What};
+use crate::event::Event;
 use crate::job::JobRecord;
-use crate::seconds;
 
 /// Version of the format.
 pub const VERSION: u64 = 1;
@@ -190,12 +190,8 @@ impl Record {
         let node = |node: u32| (node as usize >= nodes).then(|| format!("there is no node {node}"));
         let pe = |pe: Pe| (pe.at() >= pes).then(|| format!("there is no PE {pe}"));
         let named = self.job.groups.iter().flatten().copied();
-        let named = named.chain(self.events.iter().flat_map(|event| pes_of(&event.what)));
-        let of_nodes = self.events.iter().filter_map(|event| match event.what {
-            What::Lost { node, .. } => node,
-            What::Replaced { node, .. } => Some(node),
-            _ => None,
-        });
+        let named = named.chain(self.events.iter().flat_map(|event| event.what.pes()));
+        let of_nodes = self.events.iter().filter_map(|event| event.what.node());
         let members: usize = self.job.groups.iter().map(Vec::len).sum();
         if members > pes {
             return Some(format!("{members} members of groups; there are {pes} PEs"));
@@ -205,24 +201,10 @@ impl Record {
     }
 }
 
-/// Returns the PEs that an event names.
-fn pes_of(what: &What) -> Vec<Pe> {
-    match what {
-        What::Lost { pes, .. } => pes.clone(),
-        What::Survives { survival } => survival.fatal_pes.clone(),
-        What::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
-        What::Replaced { pe, .. }
-        | What::Adopted { pe, .. }
-        | What::Rebuilding { pe, .. }
-        | What::Replayed { pe, .. }
-        | What::Alone { pe, .. } => vec![*pe],
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::event::What;
 
     /// Returns a job of four PEs on four nodes that lost nothing.
     pub(crate) fn record() -> Record {

@@ -2,13 +2,14 @@
 //!
 //! Invariant: times inside a recovery are not before its beginning.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use raidshmem_core::message::RecoveryStep;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::{ProgressReport, Reader, RecoveryStep};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
-use crate::event::What;
+use crate::event::{Event, What};
+use crate::progress::{OpenRecovery, Turn};
 use crate::record::Record;
 
 /// PEs that were lost together.
@@ -39,15 +40,13 @@ pub struct Recovery {
     pub end: Option<Duration>,
     /// The time of the state that the program rolled back to; later work was repeated.
     pub base: Duration,
-    pub checkpoint: Option<u64>,
+    pub checkpoint: Option<CheckpointNumber>,
     /// The PE that continued alone.
     pub alone: Option<Pe>,
     pub steps: Vec<(Duration, RecoveryStep)>,
     /// The time and the node at which another process took over a PE.
     pub replaced: BTreeMap<Pe, (Duration, u32)>,
     pub back: BTreeMap<Pe, Back>,
-    /// PEs that rolled back locally and have caught up.
-    pub caught_up: BTreeSet<Pe>,
 }
 
 impl Recovery {
@@ -57,13 +56,6 @@ impl Recovery {
         all.sort_unstable();
         all.dedup();
         all
-    }
-
-    /// Records that a PE after a local rollback has caught up. Returns true if it was the last of
-    /// the lost.
-    fn is_last(&mut self, pe: Pe) -> bool {
-        self.caught_up.insert(pe);
-        self.lost().iter().all(|pe| self.caught_up.contains(pe))
     }
 
     fn came_back(&mut self, pe: Pe, mut back: Back) {
@@ -94,41 +86,51 @@ impl Story {
     /// Derives the story of a record.
     pub fn of(record: &Record) -> Story {
         let mut story = Story::default();
-        let mut is_open = false;
+        let mut open = OpenRecovery::default();
         for event in &record.events {
-            let time = event.time;
-            match &event.what {
-                What::Started => story.started = Some(time),
-                What::Lost { pes, node, cause } => {
-                    if !is_open {
-                        let base = story.base(record, time);
-                        story.recoveries.push(Recovery {
-                            begin: time,
-                            base,
-                            ..Recovery::default()
-                        });
-                        is_open = true;
-                    }
-                    let (pes, cause) = (pes.clone(), cause.clone());
-                    let loss = Loss { time, pes, node: *node, cause };
-                    let open = story.recoveries.last_mut();
-                    open.into_iter().for_each(|open| open.losses.push(loss.clone()));
-                }
-                What::Survives { survival } => {
-                    story.fragile.last_mut().into_iter().for_each(|last| last.until(time));
-                    if !survival.is_whole() {
-                        let (end, why) = (record.end.ran, survival.to_string());
-                        story.fragile.push(Fragile { begin: time, end, why });
-                    }
-                }
-                what => {
-                    if let Some(last) = story.recoveries.last_mut() {
-                        is_open &= !last.hear(time, what, is_open);
-                    }
-                }
+            let (time, turn) = (event.time, open.hear(event));
+            if turn == Turn::Begins {
+                let base = story.base(record, time);
+                story.recoveries.push(Recovery { begin: time, base, ..Recovery::default() });
+            }
+            story.hear(event, record.end.ran);
+            if let (Turn::Ends(Some(_)), Some(last)) = (turn, story.recoveries.last_mut()) {
+                last.end = Some(time);
             }
         }
         story
+    }
+
+    /// Adds an event; `over` is the end of the job.
+    fn hear(&mut self, Event { time, what }: &Event, over: Duration) {
+        match what {
+            What::Started => self.started = Some(*time),
+            What::Lost { pes, node, cause } => {
+                let (pes, cause) = (pes.clone(), cause.clone());
+                let loss = Loss { time: *time, pes, node: *node, cause };
+                self.recoveries.last_mut().into_iter().for_each(|last| {
+                    last.losses.push(loss.clone());
+                });
+            }
+            What::Replaced { pe, node, .. } => {
+                if let Some(last) = self.recoveries.last_mut() {
+                    last.replaced.insert(*pe, (*time, *node));
+                }
+            }
+            What::Survives(survival) => {
+                self.fragile.last_mut().into_iter().for_each(|last| last.until(*time));
+                if !survival.is_whole() {
+                    let (end, why) = (over, survival.to_string());
+                    self.fragile.push(Fragile { begin: *time, end, why });
+                }
+            }
+            What::Report(report) => {
+                if let Some(last) = self.recoveries.last_mut() {
+                    last.hear(*time, report);
+                }
+            }
+            other => other.ignored_by(Reader::Story),
+        }
     }
 
     /// Returns the time of the state that the program would roll back to.
@@ -147,41 +149,40 @@ impl Fragile {
 }
 
 impl Recovery {
-    /// Records an event after its beginning. Returns true if it ends the recovery.
-    fn hear(&mut self, time: Duration, what: &What, is_open: bool) -> bool {
-        match what {
-            What::Step { step } if is_open => self.steps.push((time, *step)),
-            What::Replaced { pe, node, .. } => _ = self.replaced.insert(*pe, (time, *node)),
-            What::Adopted { pe, bytes, took, .. } => {
+    /// Adds a report that came after its beginning.
+    fn hear(&mut self, time: Duration, report: &ProgressReport) {
+        match report {
+            ProgressReport::Step { step } if self.end.is_none() => self.steps.push((time, *step)),
+            ProgressReport::Adopted { pe, bytes, took, .. } => {
                 let begin = time.saturating_sub(*took);
                 self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from: None });
             }
-            What::Rebuilt { pe, bytes, from, took, .. } => {
+            ProgressReport::Rebuilt { pe, bytes, from, took, .. } => {
                 let (begin, from) = (time.saturating_sub(*took), Some(from.clone()));
                 self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from });
             }
-            What::Replayed { pe, .. } if is_open && !self.is_last(*pe) => {}
-            What::Resumed { checkpoint, .. }
-            | What::Replayed { checkpoint, .. }
-            | What::Alone { checkpoint, .. }
-                if is_open =>
-            {
-                if let What::Alone { pe, .. } = what {
-                    self.alone = Some(*pe);
-                }
-                (self.end, self.checkpoint) = (Some(time), Some(*checkpoint));
-                return true;
+            ProgressReport::Resumed { checkpoint, .. }
+            | ProgressReport::Replayed { checkpoint, .. } => self.goes_on_from(*checkpoint),
+            ProgressReport::Alone { pe, checkpoint, .. } if self.end.is_none() => {
+                self.alone = Some(*pe);
+                self.goes_on_from(*checkpoint);
             }
-            _ => {}
+            // After the end of the recovery.
+            ProgressReport::Step { .. } | ProgressReport::Alone { .. } => {}
+            other => other.ignored_by(Reader::Story),
         }
-        false
+    }
+
+    fn goes_on_from(&mut self, checkpoint: CheckpointNumber) {
+        if self.end.is_none() {
+            self.checkpoint = Some(checkpoint);
+        }
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::event::Event;
     use crate::record::tests::record;
     use crate::record::{Span, Totals};
     use raidshmem_core::placement::survival::Survival;
@@ -193,22 +194,25 @@ pub(crate) mod tests {
     /// Returns a job that lost a process, and later two nodes one after the other.
     pub(crate) fn eventful() -> Record {
         let mut record = record();
-        let mut add = |time: f64, what| record.events.push(Event { time: at(time), what });
+        let mut add = |time: f64, what: What| record.events.push(Event { time: at(time), what });
         add(0.5, What::Started);
         let cause = "was killed by SIGKILL".to_owned();
         add(3.0, What::Lost { pes: vec![Pe(2)], node: None, cause: cause.clone() });
         add(3.2, What::Replaced { pe: Pe(2), node: 2, incarnation: 1 });
-        add(3.3, What::Step { step: RecoveryStep::Verify });
-        add(3.35, What::Step { step: RecoveryStep::Restore });
-        add(3.4, What::Resumed { checkpoint: 2, took: at(0.1) });
+        add(3.3, ProgressReport::Step { step: RecoveryStep::Verify }.into());
+        add(3.35, ProgressReport::Step { step: RecoveryStep::Restore }.into());
+        add(3.4, ProgressReport::Resumed { checkpoint: CheckpointNumber(2), took: at(0.1) }.into());
         // Reports of nodes arrive out of order.
-        add(3.41, What::Adopted { pe: Pe(2), checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
+        let (checkpoint, bytes) = (CheckpointNumber(2), 1 << 20);
+        let adopted = ProgressReport::Adopted { pe: Pe(2), checkpoint, bytes, took: at(9.0) };
+        add(3.41, adopted.into());
         add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
         add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });
         add(7.0, What::Replaced { pe: Pe(1), node: 0, incarnation: 1 });
-        add(7.1, What::Step { step: RecoveryStep::Rebuild });
-        let from = [0, 2, 3].map(Pe).to_vec();
-        add(7.5, What::Rebuilt { pe: Pe(1), checkpoint: 5, bytes: 1 << 20, from, took: at(0.3) });
+        add(7.1, ProgressReport::Step { step: RecoveryStep::Rebuild }.into());
+        let (checkpoint, from) = (CheckpointNumber(5), [0, 2, 3].map(Pe).to_vec());
+        let rebuilt = ProgressReport::Rebuilt { pe: Pe(1), checkpoint, bytes, from, took: at(0.3) };
+        add(7.5, rebuilt.into());
         add(8.0, What::Said { line: "all <b>back</b>".to_owned() });
         let span = |number: u64, end| Span {
             count: 1,
@@ -231,7 +235,7 @@ pub(crate) mod tests {
         let mut record = eventful();
         let fatal_pes = vec![Pe(1)];
         let survival = Survival { fatal_pes, ..Survival::default() };
-        let survey = |time, survival| Event { time: at(time), what: What::Survives { survival } };
+        let survey = |time, survival| Event { time: at(time), what: What::Survives(survival) };
         let surveys = [
             survey(1.0, Survival::default()),
             survey(2.0, survival.clone()),
@@ -249,7 +253,7 @@ pub(crate) mod tests {
         let story = Story::of(&eventful());
         let [first, second] = story.recoveries.as_slice() else { panic!("{story:?}") };
         assert_eq!((first.begin, first.end, first.base), (at(3.0), Some(at(3.4)), at(2.0)));
-        assert_eq!((first.checkpoint, first.lost()), (Some(2), vec![Pe(2)]));
+        assert_eq!((first.checkpoint, first.lost()), (Some(CheckpointNumber(2)), vec![Pe(2)]));
         assert_eq!(first.steps.len(), 2);
         let adopted = &first.back[&Pe(2)];
         assert_eq!((adopted.begin, adopted.from.as_ref()), (at(3.0), None), "not before the loss");

@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::InjectedFault;
-use crate::message::{Down, PeMessage, ProcId, ProgressReport};
+use crate::message::{Down, PeMessage, ProcId};
 use crate::placement::{moves::PlaceHistory, substitute::JobLayout, survival::Survival};
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
@@ -324,21 +324,7 @@ impl Membership {
                 self.cannot_start(role, cause, (status, &words));
             }
             (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
-            (PeMessage::Report(report), _) => {
-                match report {
-                    ProgressReport::Checkpoint { number, .. } => self.checkpoint = number,
-                    ProgressReport::Resumed { number, .. } => self.resumed(number),
-                    ProgressReport::LocalRollback { .. } => {
-                        (self.lost, self.corrupt) = (BTreeSet::new(), 0)
-                    }
-                    ProgressReport::Replayed { pe, .. } => self.caught_up(pe),
-                    ProgressReport::Regrouped { ref group_of, .. } if !self.regroup(group_of) => {
-                        return; // that is known
-                    }
-                    _ => {}
-                }
-                self.out.push(Action::Tell(report));
-            }
+            (PeMessage::Report(report), _) => self.reported(report),
             (PeMessage::Address { address }, _) => self.addressed(proc, address),
             (PeMessage::Unusable { view, pe, flaw }, _) => self.unusable(view, pe, flaw),
             (PeMessage::Suspect { pe, incarnation }, Some(by)) => {

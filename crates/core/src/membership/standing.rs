@@ -1,12 +1,13 @@
-//! The progress of each PE, as the membership machine sees it.
+//! The state of each PE, as the membership machine sees it, and the progress that PEs report.
 //!
 //! Part of the machine in [`super`].
 
-use super::{Membership, PeEntry, Role, Stage};
-use crate::message::ProcId;
+use std::collections::BTreeSet;
+
+use super::{Action, Membership, PeEntry, Role, Stage};
+use crate::message::{ProcId, ProgressReport, Reader};
 use crate::quantity::Pe;
-use crate::stall::PeProgress;
-use crate::view::{Member, State, View};
+use crate::view::{Member, PeState, State, View};
 
 impl Membership {
     /// Returns true once every PE has reached `shmem_init`.
@@ -17,11 +18,6 @@ impl Membership {
     /// Returns the view: the process that carries each PE number.
     pub fn view(&self) -> &View {
         &self.view
-    }
-
-    /// Returns true if the PE was lost and the job has not resumed since.
-    pub fn is_lost(&self, pe: Pe) -> bool {
-        self.lost.contains(&pe)
     }
 
     /// Returns the PE that a process carries or will carry; None for a spare.
@@ -43,19 +39,39 @@ impl Membership {
         procs.filter(|proc| proc.role == Role::Spare).count()
     }
 
-    /// Returns the progress of each PE.
-    pub fn standing(&self) -> Vec<PeProgress> {
+    /// Takes from a PE's report what the machine needs, and passes it on.
+    pub(super) fn reported(&mut self, report: ProgressReport) {
+        match &report {
+            ProgressReport::Checkpoint { number, .. } => self.checkpoint = *number,
+            ProgressReport::Resumed { checkpoint, .. } => self.resumed(*checkpoint),
+            ProgressReport::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
+            ProgressReport::Replayed { pe, .. } => self.caught_up(*pe),
+            ProgressReport::Regrouped { group_of, .. } => {
+                if !self.regroup(group_of) {
+                    return; // that is known
+                }
+            }
+            other => other.ignored_by(Reader::Membership),
+        }
+        self.out.push(Action::Tell(report));
+    }
+
+    /// Returns the state of each PE.
+    pub fn standing(&self) -> Vec<PeState> {
         let of = |(number, (pe, member)): (usize, (&PeEntry, &Member))| match pe.stage {
-            _ if self.is_hole(Pe::of(number)) => PeProgress::Hole,
-            Stage::Finalized => PeProgress::Ended,
-            _ if pe.status.is_some() => PeProgress::Ended,
-            _ if member.state != State::Alive => PeProgress::Lost,
+            _ if self.is_hole(Pe::of(number)) => PeState::Hole,
+            Stage::Finalized => PeState::Ended,
+            _ if pe.status.is_some() => PeState::Ended,
+            _ if member.state != State::Alive => PeState::Lost,
             Stage::Starting => match pe.proc.and_then(|proc| self.procs.get(&proc)) {
-                Some(proc) if proc.hello => PeProgress::Joining,
-                _ => PeProgress::Starting,
+                Some(proc) if proc.hello => PeState::Joining,
+                _ => PeState::Starting,
             },
-            Stage::Running | Stage::Unrecoverable => PeProgress::Running,
-            Stage::Finalizing => PeProgress::Finalizing,
+            Stage::Running | Stage::Unrecoverable if self.lost.contains(&Pe::of(number)) => {
+                PeState::Recovering
+            }
+            Stage::Running | Stage::Unrecoverable => PeState::Running,
+            Stage::Finalizing => PeState::Finalizing,
         };
         self.pes.iter().zip(&self.view.pes).enumerate().map(of).collect()
     }

@@ -7,6 +7,9 @@ mod reached;
 mod starting;
 mod survey;
 
+use std::time::Duration;
+
+use crate::message::ProgressReport;
 use crate::quantity::{CheckpointNumber, ViewNumber};
 
 use super::*;
@@ -128,23 +131,12 @@ impl Cluster {
     /// Kills a PE after each of these checkpoints, and resumes from there.
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
-            let (found, micros) = (None, 1);
-            let report = ProgressReport::Checkpoint {
-                number: CheckpointNumber(number),
-                bytes: 1,
-                parity_bytes: 1,
-                micros,
-                found,
-            };
+            let (number, took, changed) = (CheckpointNumber(number), Duration::ZERO, None);
+            let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed };
             self.says(0, PeMessage::Report(report));
             self.die(pe);
-            self.says(
-                0,
-                PeMessage::Report(ProgressReport::Resumed {
-                    number: CheckpointNumber(number),
-                    micros,
-                }),
-            );
+            let report = ProgressReport::Resumed { checkpoint: number, took };
+            self.says(0, PeMessage::Report(report));
         }
     }
 

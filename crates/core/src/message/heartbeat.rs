@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::secret::Secret;
-
 /// A heartbeat, with the time by the clock of the party that pinged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {
@@ -51,19 +49,4 @@ pub enum Party {
     Node(u32),
     /// The launcher.
     Launcher,
-}
-
-/// The heartbeat settings of an agent.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HeartbeatSettings {
-    /// Time between two heartbeats.
-    pub period: Duration,
-    /// A node that gets no answer from the launcher for this time ends itself.
-    pub limit: Duration,
-    /// A PE that is stopped for longer is killed; None: never.
-    pub pe_limit: Option<Duration>,
-    /// A PE that waits in one call for longer is reported; None: never.
-    pub stall: Option<Duration>,
-    /// Between hosts: the key of heartbeats, and the launcher's UDP port.
-    pub net: Option<(Secret, u16)>,
 }

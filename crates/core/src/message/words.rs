@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-use super::{Flaw, PeMessage, ProgressReport, WaitTarget};
-use crate::quantity::Pe;
+use super::{Flaw, PeMessage, WaitTarget};
 
 impl fmt::Display for WaitTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,51 +62,6 @@ impl fmt::Display for PeMessage {
                 let words = words.iter().map(|words| format!(": {words}"));
                 write!(f, "ends the job with status {status}{}", words.collect::<String>())
             }
-        }
-    }
-}
-
-impl fmt::Display for ProgressReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProgressReport::Checkpoint { number, .. } => write!(f, "checkpoint {number} is agreed"),
-            ProgressReport::Regrouped { number, words, .. } => {
-                write!(f, "new groups at checkpoint {number}: {words}")
-            }
-            ProgressReport::ReadOnly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
-            ProgressReport::Adopted { pe, number, .. } => {
-                write!(f, "memory of PE {pe} adopted with checkpoint {number}")
-            }
-            ProgressReport::Rebuilt { pe, number, from, .. } => {
-                let from = Pe::names(from);
-                write!(f, "checkpoint {number} of PE {pe} rebuilt from {from}")
-            }
-            ProgressReport::Step(step) => write!(f, "recovery: {}", step.name()),
-            ProgressReport::Rebuilding { pe, bytes, of } => {
-                write!(f, "{bytes} of {of} bytes of PE {pe} rebuilt")
-            }
-            ProgressReport::Resumed { number, .. } => {
-                write!(f, "all PEs have restored checkpoint {number}")
-            }
-            ProgressReport::Replayed { pe, calls, .. } => {
-                write!(f, "PE {pe} has caught up, with {calls} calls from logs")
-            }
-            ProgressReport::LocalRollback { pe, number, .. } => {
-                write!(f, "PE {pe} rolls back alone, to checkpoint {number}")
-            }
-            ProgressReport::Damaged { pe, number, part, .. } => {
-                write!(f, "damage in the {part} of PE {pe}, checkpoint {number}")
-            }
-            ProgressReport::Scrubbed { pe, counts } => {
-                write!(f, "{} bytes of PE {pe} scrubbed", counts.bytes)
-            }
-            ProgressReport::Memory { pe, bytes } => {
-                write!(f, "PE {pe} has {bytes} bytes of memory")
-            }
-            ProgressReport::Logged { pe, bytes, records } => {
-                write!(f, "PE {pe} has logged {bytes} bytes in {records} records")
-            }
-            ProgressReport::Note(line) => f.write_str(line),
         }
     }
 }

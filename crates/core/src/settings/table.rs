@@ -1,4 +1,8 @@
-//! The rows of the settings table.
+//! The rows of the settings table, one for each setting.
+//!
+//! A row has the name of the variable, the field with its type and default, the default in words if
+//! it is not a fixed value, the kind of value with its bounds, a description, and a reason to
+//! change it. The field of [`Settings`] and the [`Setting`] are made from it.
 //!
 //! Invariant: names are unique and grouped, `SHMEM_FT_*` first.
 //!
@@ -6,488 +10,329 @@
 
 use std::time::Duration;
 
-use super::delta::{Delta, Track};
-use super::entry::Setting;
+use serde::{Deserialize, Serialize};
+
 use super::kind::{Value, ValueKind};
-use super::units::{KIB, TIB, show_flag, show_rate, show_size, show_switch, show_time};
+use super::stored::Stored;
+use super::units::{KIB, TIB};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
-    StoreLayout, Substitute, Trace,
+    BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
+    Rollback, StoreLayout, Substitute, Trace, Track,
 };
-use crate::inject;
+use crate::inject::InjectedFault;
+
+/// One setting: a row of the table.
+pub struct Setting {
+    /// The environment variable.
+    pub name: &'static str,
+    /// The kind and bounds of its value.
+    pub kind: ValueKind,
+    /// A short description.
+    pub doc: &'static str,
+    /// The reason to change it, in one line.
+    pub reason: &'static str,
+    /// The default in words, if it is not a fixed value.
+    described: Option<&'static str>,
+    store: fn(&mut Settings, Value),
+    show: fn(&Settings, &ValueKind) -> Option<String>,
+}
+
+impl Setting {
+    /// Returns the allowed values, as documentation and error messages print them.
+    pub fn allowed(&self) -> String {
+        self.kind.allowed()
+    }
+
+    /// Returns the default as documentation prints it.
+    pub fn default(&self) -> String {
+        let fixed = || self.show(&Settings::default());
+        self.described.map(str::to_owned).or_else(fixed).unwrap_or_default()
+    }
+
+    /// Returns the value in force as the environment would spell it; `None` if it is unset.
+    pub fn show(&self, settings: &Settings) -> Option<String> {
+        (self.show)(settings, &self.kind)
+    }
+
+    /// Stores a value that [`ValueKind::parse`] of this setting returned.
+    pub(super) fn store(&self, settings: &mut Settings, value: Value) {
+        (self.store)(settings, value);
+    }
+}
 
 /// Returns all settings, in the order of the documentation.
 pub fn table() -> &'static [Setting] {
     TABLE
 }
 
-/// Defines the store function of a number, which narrows it to the field's type. The bounds of a
-/// row fit every target type, so this cannot fail; tests store both bounds of each row.
-macro_rules! number {
-    ($draft:ident, $n:ident, $set:expr) => {
-        |$draft, value| {
-            if let Value::Number($n) = value {
-                $set
+macro_rules! settings {
+    ($(
+        $(#[$note:meta])*
+        $name:ident $field:ident: $type:ty = $default:expr $(, $described:literal)?;
+        $kind:expr, $doc:literal, $reason:literal;
+    )*) => {
+        /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
+        /// As a message they are what [`Settings::to_env`] returns.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "Vec<(String, String)>", into = "Vec<(String, String)>")]
+        pub struct Settings {
+            $(
+                #[doc = concat!("`", stringify!($name), "`: ", $doc)]
+                $(#[$note])*
+                pub $field: $type,
+            )*
+        }
+
+        impl Default for Settings {
+            fn default() -> Settings {
+                Settings { $($field: $default,)* }
             }
         }
+
+        static TABLE: &[Setting] = &[$(
+            Setting {
+                name: stringify!($name),
+                kind: $kind,
+                doc: $doc,
+                reason: $reason,
+                described: [$(Some($described),)? None][0],
+                store: |settings, value| {
+                    if let Some(value) = Stored::of(value) {
+                        settings.$field = value;
+                    }
+                },
+                show: |settings, kind| Stored::show(&settings.$field, kind),
+            },
+        )*];
     };
 }
 
-macro_rules! choice {
-    ($field:ident, $all:expr) => {
-        |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.$field = $all[at]
-            }
-        }
-    };
-}
+settings! {
+    SHMEM_FT_BACKUP_MODE backup_mode: BackupMode = BackupMode::None;
+        ValueKind::Choice(BackupMode::NAMES),
+        "Protection of checkpoints.",
+        "to survive losses at all, at the memory cost of a mode";
+    SHMEM_FT_GROUP_SIZE group_size: Option<usize> = None, "chosen from the number of PEs";
+        ValueKind::Count { min: 2, max: 64 },
+        "PEs in a group that protect each other.",
+        "smaller groups survive more losses and take more memory";
+    SHMEM_FT_PARITY parity: usize = 1, "1, with rs 2";
+        ValueKind::Count { min: 1, max: 16 },
+        "Parities per group: the number of losses that a group survives. Only rs accepts other \
+         values than 1.",
+        "to survive that many losses in a group at once";
+    SHMEM_FT_SNAPSHOTS snapshots: usize = 1;
+        ValueKind::Count { min: 1, max: 2 },
+        "Local copies of its live memory that a PE keeps, used in turn. With 2, a checkpoint reads \
+         memory once instead of twice and needs the live bytes once more. Only raid4, raid5 and rs \
+         accept 2.",
+        "to trade spare memory for faster checkpoints";
+    SHMEM_FT_INTERVAL interval: Interval = Interval::EACH_CALL;
+        ValueKind::Interval { max: 86_400_000 },
+        "Time from one checkpoint to the next. An earlier shmem_checkpoint_all reports losses and \
+         saves nothing. auto computes the time from the cost of a checkpoint and the observed \
+         losses.",
+        "the program calls the checkpoint more often than pays off";
+    SHMEM_FT_MTBF mtbf: Option<Duration> = None, "what is seen";
+        ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
+        "Mean time between losses of PEs or nodes of the job, for SHMEM_FT_INTERVAL=auto.",
+        "the failure rate of the machine is known";
+    SHMEM_FT_SUBSTITUTE substitute: Substitute = Substitute::Spawn;
+        ValueKind::Choice(Substitute::NAMES),
+        "Replacement of a dead PE: a sleeping spare or else a new process (spawn), only a spare \
+         (spare), or nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
+        "no node has memory for another process, or no PE should be replaced";
+    SHMEM_FT_ROLLBACK rollback: Rollback = Rollback::Global;
+        ValueKind::Choice(Rollback::NAMES),
+        "PEs that roll back after a loss: all (global), none of them (none, only with shrink), or \
+         only the lost PE if logs allow it (local, only with raid4, raid5 or rs).",
+        "the program repairs itself, or surviving PEs must not compute again";
+    SHMEM_FT_LOG_LIMIT log_limit: Option<u64>
+        = None, "a quarter of the symmetric heap, 1M at least";
+        ValueKind::Size { min: 1024 * KIB, max: TIB },
+        "Largest log that a PE keeps between two checkpoints with SHMEM_FT_ROLLBACK=local. Beyond \
+         it, a loss rolls back all PEs.",
+        "a line reports a full log, or memory is short";
+    SHMEM_FT_PLACEMENT placement: Placement = Placement::Spread;
+        ValueKind::Choice(Placement::NAMES),
+        "spread: parity groups span nodes and other failure domains as far as possible. strict: \
+         the job is refused unless it survives the loss of any one of them.",
+        "a job that one lost domain can end should not start";
+    SHMEM_FT_DOMAINS domains: Option<String> = None, "none";
+        ValueKind::File,
+        "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
+        "nodes share racks, switches or power";
+    SHMEM_FT_BIND bind: Bind = Bind::Auto;
+        ValueKind::Choice(Bind::NAMES),
+        "CPU binding of PEs: auto gives each its share of the cores and the memory close to them, \
+         if there are enough hardware threads for all; core gives each one core, or one hardware \
+         thread.",
+        "another program shares the machine, or binds the processes itself";
+    SHMEM_FT_AFFINITY affinity: bool = true;
+        ValueKind::Switch,
+        "Threads of a substitute are bound to the processors that the lost PE's threads had at the \
+         last checkpoint, matched by order of creation; 0 leaves them where they start.",
+        "the program places its threads itself after a restart";
+    SHMEM_FT_PAGES pages: Pages = Pages::Auto;
+        ValueKind::Choice(Pages::NAMES),
+        "Page size of PE memory: auto uses huge pages, if available, for heaps of 32 MiB and more \
+         and for their checkpoints; oshinfo reports if they are available.",
+        "a program touches little of a large heap";
+    SHMEM_FT_DELTA delta: Delta = Delta::Auto;
+        ValueKind::Choice(Delta::NAMES),
+        "Incremental checkpoints, which update only the blocks (64 KiB) that changed since the \
+         last one; auto uses them while less than a quarter of the blocks change.",
+        "the automatic choice does not suit a program, or for a measurement";
+    SHMEM_FT_TRACK track: Track = Track::Auto;
+        ValueKind::Choice(Track::NAMES),
+        "Detection of changed blocks: the kernel tracks written pages (pages), or all memory is \
+         read (digests). auto uses pages while less than an eighth of the blocks change and, with \
+         huge pages, while that saves more than small pages may cost the program. Use digests if \
+         devices write to symmetric memory.",
+        "devices write to symmetric memory, or for a measurement";
+    /// 0 is `auto`.
+    SHMEM_FT_THREADS threads: usize = 0;
+        ValueKind::Share { max: 64 },
+        "Threads that each PE uses for checkpoints and recovery; auto is one per processor that \
+         the PE does not share, at most 8.",
+        "the program's own threads need the processors";
+    SHMEM_FT_FABRIC fabric: Fabric = Fabric::Auto;
+        ValueKind::Choice(Fabric::NAMES),
+        "Transport between PEs on different nodes; auto is shm if all nodes are on one machine. \
+         oshinfo engines lists what is available.",
+        "the automatic choice picks the wrong network";
+    SHMEM_FT_DEVICE device: Option<Device> = None, "the first with an active port";
+        ValueKind::Device,
+        "RDMA device and port on every node, for the fabric verbs.",
+        "a node has several devices for RDMA";
+    SHMEM_FT_COLLECTIVES collectives: Collectives = Collectives::Auto;
+        ValueKind::Choice(Collectives::NAMES),
+        "Algorithm of collectives: every PE reads from all (direct), node leaders relay (nodes), \
+         or all PEs exchange with the fewest messages (doubling) or bytes (halving). auto chooses \
+         by size, and is direct where PEs share memory.",
+        "the automatic choice is slower on a machine, or for a measurement";
+    SHMEM_FT_ADOPT adopt: bool = true;
+        ValueKind::Switch,
+        "A substitute adopts the memory that a dead process left behind if its checksums match; 0 \
+         always rebuilds it.",
+        "memory that a crashed process left behind should not be trusted";
+    SHMEM_FT_MAX_RESTARTS max_restarts: u32 = 3;
+        ValueKind::Count { min: 0, max: 1_000_000 },
+        "Deaths of one PE without progress of the program before the job ends.",
+        "deaths are frequent and not the program's fault, or always are";
+    SHMEM_FT_MEMORY_LIMIT memory_limit: Option<u64> = None, "what is free on each machine";
+        ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
+        "Largest memory for checkpoints on each machine: parity and copies of all its PEs \
+         together. A checkpoint that needs more is refused.",
+        "other programs will need the machine's memory later";
+    SHMEM_FT_NODE_TIMEOUT node_timeout: Duration = Duration::from_secs(10);
+        ValueKind::Seconds { min: 100, max: 3_600_000 },
+        "A node that has not heard from the launcher for this long ends itself; it is declared \
+         lost within 1.5 times this.",
+        "the network is slower, or losses must be detected sooner";
+    SHMEM_FT_PE_TIMEOUT pe_timeout: Option<Duration> = None, "none";
+        ValueKind::Seconds { min: 100, max: 86_400_000 },
+        "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
+        "a stopped process should count as lost";
+    /// Zero: no line.
+    SHMEM_FT_STALL stall: Duration = Duration::from_secs(60);
+        ValueKind::Seconds { min: 0, max: 86_400_000 },
+        "When PEs wait in one call for longer than this, a line names the PEs that wait, their \
+         calls, and the PEs that do not wait; 0 is off. The job ends only if such a wait can never \
+         end.",
+        "long waits are normal in a program, or must be reported sooner";
+    SHMEM_FT_TRACE trace: Trace = Trace::Info;
+        ValueKind::Choice(Trace::NAMES),
+        "Events of which each PE keeps the last 511 for `oshrun --dump`: info covers views and the \
+         steps of checkpoints and recoveries, debug also every long wait.",
+        "to find out why a job hangs";
+    SHMEM_FT_CHECKSUM checksum: bool = true;
+        ValueKind::Switch,
+        "Every block of a checkpoint carries a checksum and is used only if it matches. 0 is for \
+         measuring the cost: damage then goes unnoticed and is restored as data.",
+        "to measure what checksums cost";
+    SHMEM_FT_PLAN plan: Option<String> = None, "none";
+        ValueKind::File,
+        "A plan, written by oshadvise -o for this exact build of the program, of the memory that \
+         each checkpoint call leaves out.",
+        "to make checkpoints smaller";
+    SHMEM_FT_AUDIT audit: bool = false;
+        ValueKind::Switch,
+        "After a restart, memory that the plan left out is filled with bytes 0xa5, so that a \
+         program that reads it fails at once.",
+        "to test a plan before it is trusted";
+    /// 0 is `off`.
+    SHMEM_FT_SCRUB scrub: u64 = 16 << 20;
+        ValueKind::Rate { max: TIB },
+        "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
+         damage is reported and repaired.",
+        "memory bandwidth is scarce, or memory is known to decay";
+    SHMEM_FT_STORE store: Option<String> = None, "none";
+        ValueKind::Folder,
+        "Folder for checkpoints on disk; oshrun --resume starts from there.",
+        "to survive the loss of the whole job, or to continue it later";
+    SHMEM_FT_STORE_EVERY store_every: Every = Every::Checkpoints(10);
+        ValueKind::Every { max: 1_000_000_000 },
+        "Checkpoints that are written there: every tenth, for example, or (10s) the first after 10 \
+         seconds. One that is due while another is being written is skipped.",
+        "checkpoints come faster than the disk takes them, or slower";
+    SHMEM_FT_STORE_KEEP store_keep: usize = 2;
+        ValueKind::Count { min: 1, max: 1_000_000 },
+        "Number of checkpoints kept there; older ones are deleted after each write.",
+        "to save disk space, or to keep more sets to resume from";
+    SHMEM_FT_STORE_LAYOUT store_layout: StoreLayout = StoreLayout::Shared;
+        ValueKind::Choice(StoreLayout::NAMES),
+        "shared: all nodes see that folder. local: it is on a disk of each node, and parity is \
+         written too, so that a job can resume after nodes lost their disks.",
+        "nodes have disks of their own, and share no file system";
+    SHMEM_FT_STORE_MEMORY store_memory: u64 = 256 << 20;
+        ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
+        "Memory of each node for data that the next checkpoint overwrites before it is on disk. A \
+         checkpoint that needs more is not written.",
+        "the disk is slow and checkpoints are large, or memory is short";
+    /// 0 is `off`.
+    SHMEM_FT_STORE_RATE store_rate: u64 = 0;
+        ValueKind::Rate { max: TIB },
+        "Largest write rate of each node, in bytes per second; off: as fast as the disk is.",
+        "other programs need the disk or the network to it";
+    SHMEM_FT_STORE_COMPRESS store_compress: u32 = 0;
+        ValueKind::Count { min: 0, max: 19 },
+        "zstd level for each block, from 1 (fast) to 19 (small); 0 writes blocks uncompressed.",
+        "the disk is small or slow, and nodes have processors to spare";
+    SHMEM_FT_INJECT inject: Vec<InjectedFault> = Vec::new(), "none";
+        ValueKind::Rules,
+        "Faults to inject: which PE or node dies, or which PE stops, at which step of which \
+         checkpoint.",
+        "to test that a program survives";
+    SHMEM_FT_REPORT report: bool = false;
+        ValueKind::Switch,
+        "A line for every checkpoint, each step of a recovery and the memory of each PE, as oshrun \
+         -v prints.",
+        "to see what each checkpoint and each recovery costs";
+    SHMEM_FT_SINGLETON singleton: bool = false;
+        ValueKind::Switch,
+        "A task that srun, mpirun or flux starts without oshrun is a job of one PE, not an error, \
+         also where there are several tasks.",
+        "each of several tasks should be a job of its own";
+    SHMEM_SYMMETRIC_SIZE symmetric_size: Option<u64> = None, "chosen by the library";
+        ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },
+        "Size of the symmetric heap of each PE.",
+        "the program needs another size (OpenSHMEM)";
+    SHMEM_INFO info: bool = false, "off";
+        ValueKind::Flag,
+        "Print the settings at start-up.",
+        "to see the settings in force (OpenSHMEM)";
+    SHMEM_VERSION version: bool = false, "off";
+        ValueKind::Flag,
+        "Print the library's version at start-up.",
+        "to see which library a program runs with (OpenSHMEM)";
+    SHMEM_DEBUG debug: bool = false, "off";
+        ValueKind::Flag,
+        "Print debugging messages.",
+        "to follow what the library does (OpenSHMEM)";
+    SHMEM_CHECK check: bool = true;
+        ValueKind::Switch,
+        "Check the arguments of every call, and say what is wrong with them.",
+        "the checks cost too much in a program known to be correct";
 
-macro_rules! switch {
-    ($field:ident) => {
-        |draft, value| {
-            if let Value::On(on) = value {
-                draft.settings.$field = on
-            }
-        }
-    };
 }
-
-static TABLE: &[Setting] = &[
-    Setting {
-        name: "SHMEM_FT_BACKUP_MODE",
-        kind: ValueKind::Choice(&BackupMode::NAMES),
-        default: "none",
-        doc: "Protection of checkpoints.",
-        store: choice!(backup_mode, BackupMode::ALL),
-        show: |s| Some(s.backup_mode.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_GROUP_SIZE",
-        kind: ValueKind::Count { min: 2, max: 64 },
-        default: "chosen from the number of PEs",
-        doc: "PEs in a group that protect each other.",
-        store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
-        show: |s| s.group_size.map(|n| n.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_PARITY",
-        kind: ValueKind::Count { min: 1, max: 16 },
-        default: "1, with rs 2",
-        doc: "Parities per group: the number of losses that a group survives. Only rs accepts \
-              other values than 1.",
-        store: number!(draft, n, draft.parity = Some(n as usize)),
-        show: |s| Some(s.parity.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_SNAPSHOTS",
-        kind: ValueKind::Count { min: 1, max: 2 },
-        default: "1",
-        doc: "Local copies of its live memory that a PE keeps, used in turn. With 2, a checkpoint \
-              reads memory once instead of twice and needs the live bytes once more. Only raid4, \
-              raid5 and rs accept 2.",
-        store: number!(draft, n, draft.settings.snapshots = n as usize),
-        show: |s| Some(s.snapshots.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_INTERVAL",
-        kind: ValueKind::Interval { max: 86_400_000 },
-        default: "0",
-        doc: "Time from one checkpoint to the next. An earlier shmem_checkpoint_all reports losses \
-              and saves nothing. auto computes the time from the cost of a checkpoint and the \
-              observed losses.",
-        store: |draft, value| {
-            draft.settings.interval = match value {
-                Value::Number(n) => Interval::After(Duration::from_millis(n)),
-                _ => Interval::Auto,
-            }
-        },
-        show: |s| Some(s.interval.show()),
-    },
-    Setting {
-        name: "SHMEM_FT_MTBF",
-        kind: ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
-        default: "what is seen",
-        doc: "Mean time between losses of PEs or nodes of the job, for SHMEM_FT_INTERVAL=auto.",
-        store: number!(draft, n, draft.settings.mtbf = Some(Duration::from_millis(n))),
-        show: |s| s.mtbf.map(show_time),
-    },
-    Setting {
-        name: "SHMEM_FT_SUBSTITUTE",
-        kind: ValueKind::Choice(&Substitute::NAMES),
-        default: "spawn",
-        doc: "Replacement of a dead PE: a sleeping spare or else a new process (spawn), only a \
-              spare (spare), or nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
-        store: choice!(substitute, Substitute::ALL),
-        show: |s| Some(s.substitute.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_ROLLBACK",
-        kind: ValueKind::Choice(&Rollback::NAMES),
-        default: "global",
-        doc: "PEs that roll back after a loss: all (global), none of them (none, only with \
-              shrink), or only the lost PE if logs allow it (local, only with raid4, raid5 or rs).",
-        store: choice!(rollback, Rollback::ALL),
-        show: |s| Some(s.rollback.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_LOG_LIMIT",
-        kind: ValueKind::Size { min: 1024 * KIB, max: TIB },
-        default: "a quarter of the symmetric heap, 1M at least",
-        doc: "Largest log that a PE keeps between two checkpoints with SHMEM_FT_ROLLBACK=local. \
-              Beyond it, a loss rolls back all PEs.",
-        store: number!(draft, n, draft.settings.log_limit = Some(n)),
-        show: |s| s.log_limit.map(show_size),
-    },
-    Setting {
-        name: "SHMEM_FT_PLACEMENT",
-        kind: ValueKind::Choice(&Placement::NAMES),
-        default: "spread",
-        doc: "spread: parity groups span nodes and other failure domains as far as possible. \
-              strict: the job is refused unless it survives the loss of any one of them.",
-        store: choice!(placement, [Placement::Spread, Placement::Strict]),
-        show: |s| Some(s.placement.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_DOMAINS",
-        kind: ValueKind::File,
-        default: "none",
-        doc: "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
-        store: |draft, value| {
-            if let Value::File(path) = value {
-                draft.settings.domains = Some(path)
-            }
-        },
-        show: |s| s.domains.clone(),
-    },
-    Setting {
-        name: "SHMEM_FT_BIND",
-        kind: ValueKind::Choice(&Bind::NAMES),
-        default: "auto",
-        doc: "CPU binding of PEs: auto gives each its share of the cores and the memory close to \
-              them, if there are enough hardware threads for all; core gives each one core, or one \
-              hardware thread.",
-        store: choice!(bind, [Bind::Auto, Bind::Core, Bind::None]),
-        show: |s| Some(s.bind.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_AFFINITY",
-        kind: ValueKind::Switch,
-        default: "1",
-        doc: "Threads of a substitute are bound to the processors that the lost PE's threads had \
-              at the last checkpoint, matched by order of creation; 0 leaves them where they \
-              start.",
-        store: switch!(affinity),
-        show: |s| show_switch(s.affinity),
-    },
-    Setting {
-        name: "SHMEM_FT_PAGES",
-        kind: ValueKind::Choice(&Pages::NAMES),
-        default: "auto",
-        doc: "Page size of PE memory: auto uses huge pages, if available, for heaps of 32 MiB and \
-              more and for their checkpoints; oshinfo reports if they are available.",
-        store: choice!(pages, [Pages::Auto, Pages::Small]),
-        show: |s| Some(s.pages.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_DELTA",
-        kind: ValueKind::Choice(&Delta::NAMES),
-        default: "auto",
-        doc: "Incremental checkpoints, which update only the blocks (64 KiB) that changed since \
-              the last one; auto uses them while less than a quarter of the blocks change.",
-        store: choice!(delta, [Delta::Auto, Delta::On, Delta::Off]),
-        show: |s| Some(s.delta.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_TRACK",
-        kind: ValueKind::Choice(&Track::NAMES),
-        default: "auto",
-        doc: "Detection of changed blocks: the kernel tracks written pages (pages), or all memory \
-              is read (digests). auto uses pages while less than an eighth of the blocks change \
-              and, with huge pages, while that saves more than small pages may cost the program. \
-              Use digests if devices write to symmetric memory.",
-        store: choice!(track, [Track::Auto, Track::Pages, Track::Digests]),
-        show: |s| Some(s.track.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_THREADS",
-        kind: ValueKind::Share { max: 64 },
-        default: "auto",
-        doc: "Threads that each PE uses for checkpoints and recovery; auto is one per processor \
-              that the PE does not share, at most 8.",
-        store: number!(draft, n, draft.settings.threads = n as usize),
-        show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
-    },
-    Setting {
-        name: "SHMEM_FT_FABRIC",
-        kind: ValueKind::Choice(&Fabric::NAMES),
-        default: "auto",
-        doc: "Transport between PEs on different nodes; auto is shm if all nodes are on one \
-              machine. oshinfo engines lists what is available.",
-        store: choice!(fabric, Fabric::ALL),
-        show: |s| Some(s.fabric.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_DEVICE",
-        kind: ValueKind::Device,
-        default: "the first with an active port",
-        doc: "RDMA device and port on every node, for the fabric verbs.",
-        store: |draft, value| {
-            if let Value::Device(device) = value {
-                draft.settings.device = Some(device)
-            }
-        },
-        show: |s| s.device.as_ref().map(Device::to_string),
-    },
-    Setting {
-        name: "SHMEM_FT_COLLECTIVES",
-        kind: ValueKind::Choice(&Collectives::NAMES),
-        default: "auto",
-        doc: "Algorithm of collectives: every PE reads from all (direct), node leaders relay \
-              (nodes), or all PEs exchange with the fewest messages (doubling) or bytes (halving). \
-              auto chooses by size, and is direct where PEs share memory.",
-        store: choice!(collectives, Collectives::ALL),
-        show: |s| Some(s.collectives.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_ADOPT",
-        kind: ValueKind::Switch,
-        default: "1",
-        doc: "A substitute adopts the memory that a dead process left behind if its checksums \
-              match; 0 always rebuilds it.",
-        store: switch!(adopt),
-        show: |s| show_switch(s.adopt),
-    },
-    Setting {
-        name: "SHMEM_FT_MAX_RESTARTS",
-        kind: ValueKind::Count { min: 0, max: 1_000_000 },
-        default: "3",
-        doc: "Deaths of one PE without progress of the program before the job ends.",
-        store: number!(draft, n, draft.settings.max_restarts = n as u32),
-        show: |s| Some(s.max_restarts.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_MEMORY_LIMIT",
-        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
-        default: "what is free on each machine",
-        doc: "Largest memory for checkpoints on each machine: parity and copies of all its PEs \
-              together. A checkpoint that needs more is refused.",
-        store: number!(draft, n, draft.settings.memory_limit = Some(n)),
-        show: |s| s.memory_limit.map(show_size),
-    },
-    Setting {
-        name: "SHMEM_FT_NODE_TIMEOUT",
-        kind: ValueKind::Seconds { min: 100, max: 3_600_000 },
-        default: "10",
-        doc: "A node that has not heard from the launcher for this long ends itself; it is \
-              declared lost within 1.5 times this.",
-        store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
-        show: |s| Some(show_time(s.node_timeout)),
-    },
-    Setting {
-        name: "SHMEM_FT_PE_TIMEOUT",
-        kind: ValueKind::Seconds { min: 100, max: 86_400_000 },
-        default: "none",
-        doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
-        store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
-        show: |s| s.pe_timeout.map(show_time),
-    },
-    Setting {
-        name: "SHMEM_FT_STALL",
-        kind: ValueKind::Seconds { min: 0, max: 86_400_000 },
-        default: "60",
-        doc: "When PEs wait in one call for longer than this, a line names the PEs that wait, \
-              their calls, and the PEs that do not wait; 0 is off. The job ends only if such a \
-              wait can never end.",
-        store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
-        show: |s| Some(show_time(s.stall)),
-    },
-    Setting {
-        name: "SHMEM_FT_TRACE",
-        kind: ValueKind::Choice(&Trace::NAMES),
-        default: "info",
-        doc: "Events of which each PE keeps the last 511 for `oshrun --dump`: info covers views \
-              and the steps of checkpoints and recoveries, debug also every long wait.",
-        store: choice!(trace, Trace::ALL),
-        show: |s| Some(s.trace.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_CHECKSUM",
-        kind: ValueKind::Switch,
-        default: "1",
-        doc: "Every block of a checkpoint carries a checksum and is used only if it matches. 0 is \
-              for measuring the cost: damage then goes unnoticed and is restored as data.",
-        store: switch!(checksum),
-        show: |s| show_switch(s.checksum),
-    },
-    Setting {
-        name: "SHMEM_FT_PLAN",
-        kind: ValueKind::File,
-        default: "none",
-        doc: "A plan, written by oshadvise -o for this exact build of the program, of the memory \
-              that each checkpoint call leaves out.",
-        store: |draft, value| {
-            if let Value::File(path) = value {
-                draft.settings.plan = Some(path)
-            }
-        },
-        show: |s| s.plan.clone(),
-    },
-    Setting {
-        name: "SHMEM_FT_AUDIT",
-        kind: ValueKind::Switch,
-        default: "0",
-        doc: "After a restart, memory that the plan left out is filled with bytes 0xa5, so that a \
-              program that reads it fails at once.",
-        store: switch!(audit),
-        show: |s| show_switch(s.audit),
-    },
-    Setting {
-        name: "SHMEM_FT_SCRUB",
-        kind: ValueKind::Rate { max: TIB },
-        default: "16M",
-        doc: "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
-              damage is reported and repaired.",
-        store: number!(draft, n, draft.settings.scrub = n),
-        show: |s| Some(show_rate(s.scrub)),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE",
-        kind: ValueKind::Folder,
-        default: "none",
-        doc: "Folder for checkpoints on disk; oshrun --resume starts from there.",
-        store: |draft, value| {
-            if let Value::File(path) = value {
-                draft.settings.store = Some(path)
-            }
-        },
-        show: |s| s.store.clone(),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_EVERY",
-        kind: ValueKind::Every { max: 1_000_000_000 },
-        default: "10",
-        doc: "Checkpoints that are written there: every tenth, for example, or (10s) the first \
-              after 10 seconds. One that is due while another is being written is skipped.",
-        store: |draft, value| {
-            if let Value::Every(every) = value {
-                draft.settings.store_every = every
-            }
-        },
-        show: |s| Some(s.store_every.show()),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_KEEP",
-        kind: ValueKind::Count { min: 1, max: 1_000_000 },
-        default: "2",
-        doc: "Number of checkpoints kept there; older ones are deleted after each write.",
-        store: number!(draft, n, draft.settings.store_keep = n as usize),
-        show: |s| Some(s.store_keep.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_LAYOUT",
-        kind: ValueKind::Choice(&StoreLayout::NAMES),
-        default: "shared",
-        doc: "shared: all nodes see that folder. local: it is on a disk of each node, and parity \
-              is written too, so that a job can resume after nodes lost their disks.",
-        store: choice!(store_layout, [StoreLayout::Shared, StoreLayout::Local]),
-        show: |s| Some(s.store_layout.name().to_owned()),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_MEMORY",
-        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
-        default: "256M",
-        doc: "Memory of each node for data that the next checkpoint overwrites before it is on \
-              disk. A checkpoint that needs more is not written.",
-        store: number!(draft, n, draft.settings.store_memory = n),
-        show: |s| Some(show_size(s.store_memory)),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_RATE",
-        kind: ValueKind::Rate { max: TIB },
-        default: "off",
-        doc: "Largest write rate of each node, in bytes per second; off: as fast as the disk is.",
-        store: number!(draft, n, draft.settings.store_rate = n),
-        show: |s| Some(show_rate(s.store_rate)),
-    },
-    Setting {
-        name: "SHMEM_FT_STORE_COMPRESS",
-        kind: ValueKind::Count { min: 0, max: 19 },
-        default: "0",
-        doc: "zstd level for each block, from 1 (fast) to 19 (small); 0 writes blocks \
-              uncompressed.",
-        store: number!(draft, n, draft.settings.store_compress = n as u32),
-        show: |s| Some(s.store_compress.to_string()),
-    },
-    Setting {
-        name: "SHMEM_FT_INJECT",
-        kind: ValueKind::Rules,
-        default: "none",
-        doc: "Faults to inject: which PE or node dies, or which PE stops, at which step of \
-              which checkpoint.",
-        store: |draft, value| {
-            if let Value::Rules(rules) = value {
-                draft.settings.inject = rules
-            }
-        },
-        show: |s| (!s.inject.is_empty()).then(|| inject::list(&s.inject)),
-    },
-    Setting {
-        name: "SHMEM_FT_REPORT",
-        kind: ValueKind::Switch,
-        default: "0",
-        doc: "A line for every checkpoint, each step of a recovery and the memory of each PE, as \
-              oshrun -v prints.",
-        store: switch!(report),
-        show: |s| show_switch(s.report),
-    },
-    Setting {
-        name: "SHMEM_FT_SINGLETON",
-        kind: ValueKind::Switch,
-        default: "0",
-        doc: "A task that srun, mpirun or flux starts without oshrun is a job of one PE, not an \
-              error, also where there are several tasks.",
-        store: switch!(singleton),
-        show: |s| show_switch(s.singleton),
-    },
-    Setting {
-        name: "SHMEM_SYMMETRIC_SIZE",
-        kind: ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },
-        default: "chosen by the library",
-        doc: "Size of the symmetric heap of each PE.",
-        store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
-        show: |s| s.symmetric_size.map(show_size),
-    },
-    Setting {
-        name: "SHMEM_INFO",
-        kind: ValueKind::Flag,
-        default: "off",
-        doc: "Print the settings at start-up.",
-        store: switch!(info),
-        show: |s| show_flag(s.info),
-    },
-    Setting {
-        name: "SHMEM_VERSION",
-        kind: ValueKind::Flag,
-        default: "off",
-        doc: "Print the library's version at start-up.",
-        store: switch!(version),
-        show: |s| show_flag(s.version),
-    },
-    Setting {
-        name: "SHMEM_DEBUG",
-        kind: ValueKind::Flag,
-        default: "off",
-        doc: "Print debugging messages.",
-        store: switch!(debug),
-        show: |s| show_flag(s.debug),
-    },
-    Setting {
-        name: "SHMEM_CHECK",
-        kind: ValueKind::Switch,
-        default: "1",
-        doc: "Check the arguments of every call, and say what is wrong with them.",
-        store: switch!(check),
-        show: |s| show_switch(s.check),
-    },
-];

@@ -1,8 +1,6 @@
 //! The settings as human-readable text, and suggestions for misspelled names.
 
-use super::entry::Setting;
-use super::fields::Settings;
-use super::table::table;
+use super::table::{Setting, Settings, table};
 use crate::spelling::{self, likeness};
 
 /// Formats the settings as a Markdown table, one row each.
@@ -10,9 +8,9 @@ pub fn markdown() -> String {
     let mut text = String::from("| setting | allowed | default | what it does | why change it |\n");
     text.push_str("| --- | --- | --- | --- | --- |\n");
     for e in table() {
-        let (allowed, why) = (e.allowed(), e.reason());
-        let row = format!("| `{}` | {allowed} | {} | {} | {why} |\n", e.name, e.default, e.doc);
-        text.push_str(&row);
+        let (name, allowed, default, doc, why) =
+            (e.name, e.allowed(), e.default(), e.doc, e.reason);
+        text.push_str(&format!("| `{name}` | {allowed} | {default} | {doc} | {why} |\n"));
     }
     text
 }
@@ -28,7 +26,7 @@ pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> Strin
             (Some(value), Some((_, choice))) => format!("{value} ({choice})"),
             (None, Some((_, choice))) => choice.clone(),
             (Some(value), None) => value,
-            (None, None) => entry.default.to_owned(),
+            (None, None) => entry.default(),
         };
         format!("{:<width$}  {value:<12}  {}\n", entry.name, entry.doc)
     };

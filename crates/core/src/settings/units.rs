@@ -68,13 +68,3 @@ pub fn show_size(bytes: u64) -> String {
 pub(super) fn show_rate(rate: u64) -> String {
     if rate == 0 { "off".to_owned() } else { show_size(rate) }
 }
-
-/// Formats a switch as its variable spells it.
-pub(super) fn show_switch(on: bool) -> Option<String> {
-    Some(if on { "1" } else { "0" }.to_owned())
-}
-
-/// Formats a flag. It is on as soon as it is set, so a flag that is off must be omitted.
-pub(super) fn show_flag(on: bool) -> Option<String> {
-    on.then(|| "1".to_owned())
-}

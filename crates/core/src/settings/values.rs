@@ -1,51 +1,88 @@
-//! The values of settings that are a choice of a few words; and an RDMA device.
+//! The types of settings that are no bare numbers or texts: choices of a few words, and others.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use raidshmem_codec::stripe::Scheme;
 use serde::{Deserialize, Serialize};
 
 use super::units::{parse_count, parse_seconds, show_time};
 
-/// The protection of a checkpoint (`single`, `double` and `raid4` are those of the thesis, for
-/// comparison).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BackupMode {
+/// A type whose value is one of a few words.
+pub(super) trait Worded: Copy + 'static {
+    /// Returns all choices, in the order of their words.
+    fn all() -> &'static [Self];
+
+    /// Returns the word.
+    fn word(self) -> &'static str;
+}
+
+/// Defines the type of a setting whose value is one of a few words, with the spelling of each.
+macro_rules! choice {
+    ($(#[$about:meta])* $name:ident: $($(#[$doc:meta])* $word:ident = $text:literal,)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $word,)*
+        }
+
+        impl $name {
+            pub(super) const NAMES: &[&'static str] = &[$($text),*];
+            /// All choices, in the order of the documentation.
+            pub const ALL: [$name; Self::NAMES.len()] = [$($name::$word),*];
+
+            /// Returns the name as the environment spells it.
+            pub const fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+        }
+
+        impl Worded for $name {
+            fn all() -> &'static [$name] {
+                &$name::ALL
+            }
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
+        }
+    };
+}
+
+choice! {
+    /// The protection of a checkpoint (`single`, `double` and `raid4` are those of the thesis, for
+    /// comparison).
+    BackupMode:
     /// No protection; a death ends the job.
     #[default]
-    None,
+    None = "none",
     /// One full copy, on another PE of the group.
-    Single,
+    Single = "single",
     /// Two full copies: one local, one on another PE of the group.
-    Double,
+    Double = "double",
     /// A local copy and one XOR parity per group, all of it on one PE.
-    Raid4,
+    Raid4 = "raid4",
     /// A local copy and one XOR parity per group, rotating over its PEs.
-    Raid5,
+    Raid5 = "raid5",
     /// A local copy and several rotating Reed-Solomon parities per group.
-    Rs,
+    Rs = "rs",
 }
 
 impl BackupMode {
-    /// All modes, in the order of the documentation.
-    pub const ALL: [BackupMode; 6] = [
-        BackupMode::None,
-        BackupMode::Single,
-        BackupMode::Double,
-        BackupMode::Raid4,
-        BackupMode::Raid5,
-        BackupMode::Rs,
-    ];
-    pub(super) const NAMES: [&'static str; 6] =
-        ["none", "single", "double", "raid4", "raid5", "rs"];
-
-    /// Returns the name as `SHMEM_FT_BACKUP_MODE` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Returns true if the job can survive a death.
     pub const fn protects(self) -> bool {
         !matches!(self, BackupMode::None)
+    }
+
+    /// Returns the layout of the copies or parity of a group; `parity` counts only for `rs`.
+    pub const fn scheme(self, parity: usize) -> Option<Scheme> {
+        match self {
+            BackupMode::None => None,
+            BackupMode::Single | BackupMode::Double => Some(Scheme::Mirror),
+            BackupMode::Raid4 => Some(Scheme::Raid4),
+            BackupMode::Raid5 => Some(Scheme::Raid5),
+            BackupMode::Rs => Some(Scheme::Rs { parity }),
+        }
     }
 
     /// Returns true if every PE keeps a copy of its own live memory.
@@ -85,190 +122,112 @@ impl Every {
             None => parse_count(text).filter(inside).map(Every::Checkpoints),
         }
     }
+}
 
-    /// Formats it as `SHMEM_FT_STORE_EVERY` spells it.
-    pub fn show(self) -> String {
-        match self {
-            Every::Checkpoints(count) => count.to_string(),
-            Every::Time(time) => show_time(time) + "s",
+impl Display for Every {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match *self {
+            Every::Checkpoints(count) => write!(f, "{count}"),
+            Every::Time(time) => write!(f, "{}s", show_time(time)),
         }
     }
 }
 
-/// The location of a checkpoint's files on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreLayout {
+choice! {
+    /// The location of a checkpoint's files on disk.
+    StoreLayout:
     /// All in one folder that every node can access.
     #[default]
-    Shared,
+    Shared = "shared",
     /// Each node's files on its own disk, with the parity that it holds.
-    Local,
+    Local = "local",
 }
 
-impl StoreLayout {
-    pub(super) const NAMES: [&'static str; 2] = ["shared", "local"];
-
-    /// Returns the name as `SHMEM_FT_STORE_LAYOUT` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The replacement for a dead PE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Substitute {
+choice! {
+    /// The replacement for a dead PE.
+    Substitute:
     /// An idle spare if there is one, otherwise a new process.
     #[default]
-    Spawn,
+    Spawn = "spawn",
     /// Only an idle spare; without one the job ends.
-    Spare,
+    Spare = "spare",
     /// No replacement: the number stays unused.
-    Shrink,
+    Shrink = "shrink",
 }
 
-impl Substitute {
-    /// All choices, in the order of the documentation.
-    pub const ALL: [Substitute; 3] = [Substitute::Spawn, Substitute::Spare, Substitute::Shrink];
-    pub(super) const NAMES: [&'static str; 3] = ["spawn", "spare", "shrink"];
-
-    /// Returns the name as `SHMEM_FT_SUBSTITUTE` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The PEs that roll back to the last checkpoint after a loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rollback {
+choice! {
+    /// The PEs that roll back to the last checkpoint after a loss.
+    Rollback:
     /// Every PE.
     #[default]
-    Global,
+    Global = "global",
     /// No PE.
-    None,
+    None = "none",
     /// The lost PEs if the logs suffice, otherwise every PE.
-    Local,
+    Local = "local",
 }
 
-impl Rollback {
-    /// All choices, in the order of the documentation.
-    pub const ALL: [Rollback; 3] = [Rollback::Global, Rollback::None, Rollback::Local];
-    pub(super) const NAMES: [&'static str; 3] = ["global", "none", "local"];
-
-    /// Returns the name as `SHMEM_FT_ROLLBACK` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The response when no placement of groups survives the loss of any one domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Placement {
+choice! {
+    /// The response when no placement of groups survives the loss of any one domain.
+    Placement:
     /// Spread over domains as well as possible, and report the losses that are not survivable.
     #[default]
-    Spread,
+    Spread = "spread",
     /// Refuse to start.
-    Strict,
+    Strict = "strict",
 }
 
-impl Placement {
-    pub(super) const NAMES: [&'static str; 2] = ["spread", "strict"];
-
-    /// Returns the name as `SHMEM_FT_PLACEMENT` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The CPU binding of PEs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Bind {
+choice! {
+    /// The CPU binding of PEs.
+    Bind:
     /// Each PE to its share of the cores, if there are enough threads for all.
     #[default]
-    Auto,
+    Auto = "auto",
     /// Each PE to one core, or one thread of it, even if several PEs share it.
-    Core,
+    Core = "core",
     /// No binding.
-    None,
+    None = "none",
 }
 
-impl Bind {
-    pub(super) const NAMES: [&'static str; 3] = ["auto", "core", "none"];
-
-    /// Returns the name as `SHMEM_FT_BIND` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The events that a PE records, for diagnosing a job that hangs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Trace {
+choice! {
+    /// The events that a PE records, for diagnosing a job that hangs.
+    Trace:
     /// No events.
-    Off,
+    Off = "off",
     /// Rare events: views, steps of a checkpoint and a recovery, connections.
     #[default]
-    Info,
+    Info = "info",
     /// In addition, every long wait.
-    Debug,
+    Debug = "debug",
 }
 
-impl Trace {
-    /// All levels, in the order of the documentation.
-    pub const ALL: [Trace; 3] = [Trace::Off, Trace::Info, Trace::Debug];
-    pub(super) const NAMES: [&'static str; 3] = ["off", "info", "debug"];
-
-    /// Returns the name as `SHMEM_FT_TRACE` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The page size of the memory of PEs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Pages {
+choice! {
+    /// The page size of the memory of PEs.
+    Pages:
     /// Huge pages for large heaps, if available.
     #[default]
-    Auto,
+    Auto = "auto",
     /// The smallest pages.
-    Small,
+    Small = "small",
 }
 
-impl Pages {
-    pub(super) const NAMES: [&'static str; 2] = ["auto", "small"];
-
-    /// Returns the name as `SHMEM_FT_PAGES` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The transport between PEs on different nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Fabric {
+choice! {
+    /// The transport between PEs on different nodes.
+    #[derive(Serialize, Deserialize)]
+    Fabric:
     /// The library chooses.
     #[default]
-    Auto,
+    Auto = "auto",
     /// Memory that every PE maps: one machine only.
-    Shm,
+    Shm = "shm",
     /// UCX: TCP, and the other networks that it supports.
-    Ucx,
+    Ucx = "ucx",
     /// RDMA through ibverbs.
-    Verbs,
-}
-
-impl Fabric {
-    /// All fabrics, in the order of the documentation.
-    pub const ALL: [Fabric; 4] = [Fabric::Auto, Fabric::Shm, Fabric::Ucx, Fabric::Verbs];
-    pub(super) const NAMES: [&'static str; 4] = ["auto", "shm", "ucx", "verbs"];
-
-    /// Returns the name as `SHMEM_FT_FABRIC` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
+    Verbs = "verbs",
 }
 
 /// An RDMA device, and one of its ports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its name, as `ibv_devices` lists it.
     pub name: String,
@@ -289,44 +248,27 @@ impl Device {
     }
 }
 
-impl std::fmt::Display for Device {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+impl Display for Device {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         f.write_str(&self.name)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
-/// The algorithm of collectives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Collectives {
+choice! {
+    /// The algorithm of collectives.
+    Collectives:
     /// By nodes if nodes do not map each other's memory, otherwise directly.
     #[default]
-    Auto,
+    Auto = "auto",
     /// Each PE reads the data it needs in place.
-    Direct,
+    Direct = "direct",
     /// Within the node, then between node leaders, then within the node.
-    Nodes,
+    Nodes = "nodes",
     /// Among all PEs, with the fewest messages.
-    Doubling,
+    Doubling = "doubling",
     /// Among all PEs, with the fewest bytes.
-    Halving,
-}
-
-impl Collectives {
-    /// All algorithms, in the order of the documentation.
-    pub const ALL: [Collectives; 5] = [
-        Collectives::Auto,
-        Collectives::Direct,
-        Collectives::Nodes,
-        Collectives::Doubling,
-        Collectives::Halving,
-    ];
-    pub(super) const NAMES: [&'static str; 5] = ["auto", "direct", "nodes", "doubling", "halving"];
-
-    /// Returns the name as `SHMEM_FT_COLLECTIVES` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
+    Halving = "halving",
 }
 
 /// The time from one checkpoint to the next.
@@ -341,12 +283,38 @@ pub enum Interval {
 impl Interval {
     /// A checkpoint at each call.
     pub const EACH_CALL: Interval = Interval::After(Duration::ZERO);
+}
 
-    /// Formats it as the environment spells it.
-    pub fn show(self) -> String {
-        match self {
-            Interval::Auto => "auto".to_owned(),
-            Interval::After(time) => show_time(time),
+impl Display for Interval {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match *self {
+            Interval::Auto => f.write_str("auto"),
+            Interval::After(time) => f.write_str(&show_time(time)),
         }
     }
+}
+
+choice! {
+    /// The choice to copy only what changed since the last checkpoint.
+    Delta:
+    /// Only if little changed at the last checkpoint.
+    #[default]
+    Auto = "auto",
+    /// Always.
+    On = "on",
+    /// Never: everything is copied.
+    Off = "off",
+}
+
+choice! {
+    /// The method of finding changed memory.
+    Track:
+    /// By pages if little changes, every write is tracked and the gain exceeds the cost to the
+    /// program; otherwise by digests.
+    #[default]
+    Auto = "auto",
+    /// By pages whenever every write is tracked.
+    Pages = "pages",
+    /// By digests.
+    Digests = "digests",
 }

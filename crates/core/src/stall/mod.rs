@@ -25,25 +25,7 @@ use super::detector::MachineTime;
 use crate::message::{Wait, WaitTarget};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe};
-
-/// The progress of a PE, as membership sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PeProgress {
-    /// It has not called `shmem_init`.
-    Starting,
-    /// It is in `shmem_init`.
-    Joining,
-    /// It runs the program.
-    Running,
-    /// It was lost, and its substitute is starting.
-    Lost,
-    /// It was lost for good: it has no substitute, and no PE waits for it.
-    Hole,
-    /// It is in `shmem_finalize`.
-    Finalizing,
-    /// It has left `shmem_finalize`.
-    Ended,
-}
+use crate::view::PeState;
 
 /// An action for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,21 +34,6 @@ pub enum StallAction {
     Say(String),
     /// End the job: the wait can never end.
     End(String),
-}
-
-/// The activity of a PE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Does {
-    Wait,
-    Compute,
-    Stopped,
-    Starting,
-    Lost,
-    Hole,
-    /// It is in `shmem_finalize`, but not known to wait there: it may take part in a recovery.
-    Finalizing,
-    Finalize,
-    Ended,
 }
 
 /// The latest report of a node.
@@ -78,7 +45,7 @@ struct Report {
 
 /// The state of all PEs at one time.
 struct Picture<'a> {
-    does: Vec<Does>,
+    does: Vec<PeState>,
     /// The waits of each PE; empty if it does not wait.
     waits: Vec<Vec<&'a Wait>>,
 }
@@ -87,7 +54,7 @@ struct Picture<'a> {
 #[derive(Debug)]
 struct Printed {
     time: MachineTime,
-    does: Vec<Does>,
+    does: Vec<PeState>,
     waits: BTreeSet<(Pe, (u8, u64))>,
 }
 
@@ -123,12 +90,12 @@ impl Stalls {
 
     /// Checks for a stall in `shmem_init`, where PEs wait for those missing before any wait is
     /// reported.
-    pub fn look(&mut self, time: MachineTime, standing: &[PeProgress]) -> Option<StallAction> {
+    pub fn look(&mut self, time: MachineTime, standing: &[PeState]) -> Option<StallAction> {
         let of = |what| {
             let is = |pe: &Pe| standing[pe.at()] == what;
             Pe::all(standing.len()).filter(is).collect::<Vec<_>>()
         };
-        let (joining, missing) = (of(PeProgress::Joining), of(PeProgress::Starting));
+        let (joining, missing) = (of(PeState::Joining), of(PeState::Starting));
         if self.limit.is_zero() || joining.is_empty() || missing.is_empty() {
             return None;
         }
@@ -138,7 +105,7 @@ impl Stalls {
         }
         self.joining = Some(MachineTime::MAX); // reported
         let (verb, lasted) = (if joining.len() == 1 { "waits" } else { "wait" }, time - since);
-        let (who, rest) = (Pe::names(&joining), others(Does::Starting, &missing));
+        let (who, rest) = (Pe::names(&joining), others(PeState::Starting, &missing));
         Some(StallAction::Say(format!(
             "{who} {verb} in shmem_init for {}; {rest}",
             seconds(lasted)
@@ -155,7 +122,7 @@ impl Stalls {
         &mut self,
         time: MachineTime,
         (node, waits, stopped): (u32, Vec<Wait>, Vec<Pe>),
-        standing: &[PeProgress],
+        standing: &[PeState],
     ) -> Option<StallAction> {
         self.nodes.insert(node, Report { waits, stopped });
         let picture = Picture::new(self.nodes.values(), standing);
@@ -210,7 +177,7 @@ fn members(whom: WaitTarget, n_pes: usize) -> impl Iterator<Item = Pe> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(reports: impl Iterator<Item = &'a Report>, standing: &[PeProgress]) -> Picture<'a> {
+    fn new(reports: impl Iterator<Item = &'a Report>, standing: &[PeState]) -> Picture<'a> {
         let n_pes = standing.len();
         let (mut waits, mut stopped) = (vec![Vec::new(); n_pes], vec![false; n_pes]);
         for report in reports {
@@ -220,17 +187,13 @@ impl<'a> Picture<'a> {
             known.for_each(|&pe| stopped[pe.at()] = true);
         }
         let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == WaitTarget::Finalize);
-        let does = |(at, standing): (usize, &PeProgress)| match standing {
-            PeProgress::Lost => Does::Lost,
-            PeProgress::Hole => Does::Hole,
-            PeProgress::Ended => Does::Ended,
-            _ if ends(&waits[at]) => Does::Finalize,
-            _ if stopped[at] => Does::Stopped,
-            _ if !waits[at].is_empty() => Does::Wait,
-            PeProgress::Finalizing => Does::Finalizing,
-            PeProgress::Starting => Does::Starting,
-            PeProgress::Joining => Does::Compute,
-            PeProgress::Running => Does::Compute,
+        let does = |(at, standing): (usize, &PeState)| match *standing {
+            over @ (PeState::Lost | PeState::Hole | PeState::Ended) => over,
+            _ if ends(&waits[at]) => PeState::AtEnd,
+            _ if stopped[at] => PeState::Stopped,
+            _ if !waits[at].is_empty() => PeState::Waiting,
+            PeState::Joining | PeState::Recovering => PeState::Running,
+            other => other,
         };
         Picture { does: standing.iter().enumerate().map(does).collect(), waits }
     }
@@ -240,14 +203,14 @@ impl<'a> Picture<'a> {
     }
 
     fn waiting(&self) -> impl Iterator<Item = Pe> {
-        self.pes().filter(|&pe| self.does[pe.at()] == Does::Wait)
+        self.pes().filter(|&pe| self.does[pe.at()] == PeState::Waiting)
     }
 
     /// Returns true if the last line did not show a wait of `lasting`, or if a PE has since entered
     /// a state that it will not leave soon.
     fn is_news(&self, said: &Printed, lasting: &BTreeSet<Pe>) -> bool {
         let new = |wait: &&Wait| !said.waits.contains(&(wait.pe, wait.serial));
-        let goes_on = |does: Does| matches!(does, Does::Wait | Does::Compute);
+        let goes_on = |does: PeState| matches!(does, PeState::Waiting | PeState::Running);
         lasting.iter().any(|&pe| self.waits[pe.at()].iter().any(new))
             || self
                 .pes()
@@ -261,14 +224,14 @@ impl<'a> Picture<'a> {
     }
 
     fn is_over(&self, pe: Pe) -> bool {
-        matches!(self.does[pe.at()], Does::Finalize | Does::Ended)
+        matches!(self.does[pe.at()], PeState::AtEnd | PeState::Ended)
     }
 
     /// Returns the PEs that wait and cannot move.
     fn stuck(&self) -> BTreeSet<Pe> {
         let mut stuck: BTreeSet<Pe> = self.waiting().collect();
         loop {
-            let is_hole = |pe: Pe| self.does[pe.at()] == Does::Hole;
+            let is_hole = |pe: Pe| self.does[pe.at()] == PeState::Hole;
             let holds = |pe: Pe| stuck.contains(&pe) || self.is_over(pe) || is_hole(pe);
             let ends = |wait: &&Wait| match wait.whom {
                 WaitTarget::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
@@ -295,7 +258,7 @@ impl<'a> Picture<'a> {
 
     /// Returns the waits of stuck PEs, and of those in `shmem_finalize`, with their polls.
     fn looks(&self, stuck: &BTreeSet<Pe>) -> Looks {
-        let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[pe.at()] == Does::Finalize);
+        let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[pe.at()] == PeState::AtEnd);
         let waits = of.flat_map(|pe| &self.waits[pe.at()]);
         waits.map(|wait| ((wait.pe, wait.serial), wait.looks)).collect()
     }
@@ -344,11 +307,11 @@ impl<'a> Picture<'a> {
     }
 
     fn line(&self) -> String {
-        let mut rest: BTreeMap<Does, Vec<Pe>> = BTreeMap::new();
+        let mut rest: BTreeMap<PeState, Vec<Pe>> = BTreeMap::new();
         let waits = self.waiting().flat_map(|pe| &self.waits[pe.at()]);
         let concerned: BTreeSet<Pe> =
             waits.flat_map(|wait| members(wait.whom, self.does.len())).collect();
-        let misses = |does: Does| !matches!(does, Does::Wait | Does::Hole);
+        let misses = |does: PeState| !matches!(does, PeState::Waiting | PeState::Hole);
         for pe in concerned.into_iter().filter(|&pe| misses(self.does[pe.at()])) {
             rest.entry(self.does[pe.at()]).or_default().push(pe);
         }
@@ -365,55 +328,33 @@ impl<'a> Picture<'a> {
         let over: Vec<Pe> = over.into_iter().collect();
         let (one, few) = (over.len() == 1, blocked().nth(1).is_none());
         let who = if few { "it waits" } else { "they wait" };
-        let where_from = match over.iter().all(|&pe| self.does[pe.at()] == Does::Ended) {
-            true => {
-                if one {
-                    "has ended"
-                } else {
-                    "have ended"
-                }
-            }
-            false => {
-                if one {
-                    "is in shmem_finalize"
-                } else {
-                    "are in shmem_finalize"
-                }
-            }
-        };
+        let ended = over.iter().all(|&pe| self.does[pe.at()] == PeState::Ended);
+        let where_from = words(if ended { PeState::Ended } else { PeState::AtEnd }, one);
         let calls = self.calls(blocked());
         format!("unrecoverable: {calls}, and {}, for which {who}, {where_from}", Pe::names(&over))
     }
 }
 
-impl Does {
-    fn words(self, one: bool) -> &'static str {
-        match (self, one) {
-            (Does::Wait, true) => "waits",
-            (Does::Wait, false) => "wait",
-            (Does::Compute, true) => "computes",
-            (Does::Compute, false) => "compute",
-            (Does::Stopped, true) => "is stopped",
-            (Does::Stopped, false) => "are stopped",
-            (Does::Starting, true) => "has not called shmem_init",
-            (Does::Starting, false) => "have not called shmem_init",
-            (Does::Lost, true) => "is being replaced",
-            (Does::Lost, false) => "are being replaced",
-            (Does::Hole, true) => "was lost",
-            (Does::Hole, false) => "were lost",
-            (Does::Finalizing | Does::Finalize, true) => "is in shmem_finalize",
-            (Does::Finalizing | Does::Finalize, false) => "are in shmem_finalize",
-            (Does::Ended, true) => "has ended",
-            (Does::Ended, false) => "have ended",
-        }
-    }
+/// Returns the words for `one` PE in this state, or for several.
+fn words(state: PeState, one: bool) -> &'static str {
+    let (of_one, of_several) = match state {
+        PeState::Waiting => ("waits", "wait"),
+        PeState::Running | PeState::Joining | PeState::Recovering => ("computes", "compute"),
+        PeState::Stopped => ("is stopped", "are stopped"),
+        PeState::Starting => ("has not called shmem_init", "have not called shmem_init"),
+        PeState::Lost => ("is being replaced", "are being replaced"),
+        PeState::Hole => ("was lost", "were lost"),
+        PeState::Finalizing | PeState::AtEnd => ("is in shmem_finalize", "are in shmem_finalize"),
+        PeState::Ended => ("has ended", "have ended"),
+    };
+    if one { of_one } else { of_several }
 }
 
 /// Describes PEs that do not wait: `PE 3 does not (it computes)`.
-fn others(does: Does, pes: &[Pe]) -> String {
+fn others(does: PeState, pes: &[Pe]) -> String {
     let one = pes.len() == 1;
     let (verb, who) = if one { ("does", "it") } else { ("do", "they") };
-    format!("{} {verb} not ({who} {})", Pe::names(pes), does.words(one))
+    format!("{} {verb} not ({who} {})", Pe::names(pes), words(does, one))
 }
 
 fn seconds(time: Duration) -> String {

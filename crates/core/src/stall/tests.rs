@@ -21,7 +21,7 @@ struct Since {
 /// A job as its agents and the launcher see it.
 struct Job {
     stalls: Stalls,
-    standing: Vec<PeProgress>,
+    standing: Vec<PeState>,
     waits: Vec<Vec<Since>>,
     stopped: Vec<u32>,
     time: MachineTime,
@@ -34,7 +34,7 @@ impl Job {
     fn new(n_pes: usize) -> Job {
         Job {
             stalls: Stalls::new(LIMIT),
-            standing: vec![PeProgress::Running; n_pes],
+            standing: vec![PeState::Running; n_pes],
             waits: vec![Vec::new(); n_pes],
             stopped: Vec::new(),
             time: Duration::from_secs(1000),
@@ -64,7 +64,7 @@ impl Job {
 
     fn finalizes(&mut self, pe: usize) {
         self.goes_on(pe);
-        self.standing[pe] = PeProgress::Finalizing;
+        self.standing[pe] = PeState::Finalizing;
         self.waits(pe, "shmem_finalize", WaitTarget::Finalize);
     }
 
@@ -201,7 +201,7 @@ fn a_pe_that_has_not_polled_again_does_not_end_the_job() {
 fn a_busy_pe_in_finalize_may_take_part_in_a_recovery() {
     let mut job = Job::new(2);
     job.waits(0, "shmem_restart_pes", ALL);
-    job.standing[1] = PeProgress::Finalizing;
+    job.standing[1] = PeState::Finalizing;
     let line = "PE 0 waits in shmem_restart_pes for 60 s; PE 1 does not (it is in shmem_finalize)";
     assert_eq!(job.run(600), [say(line)]);
 }
@@ -259,7 +259,7 @@ fn reports_of_a_lost_node_do_not_count() {
     job.run(30);
     job.stalls.forget(1);
     job.goes_on(1);
-    job.standing[1] = PeProgress::Lost;
+    job.standing[1] = PeState::Lost;
     job.waits(0, "shmem_restart_pes", ALL);
     let line = "PE 0 waits in shmem_restart_pes for 60 s; PEs 2,3 do not (they compute), PE 1 does \
                 not (it is being replaced)";
@@ -270,7 +270,7 @@ fn reports_of_a_lost_node_do_not_count() {
 #[test]
 fn no_pe_waits_for_a_hole() {
     let mut job = Job::new(4);
-    job.standing[2] = PeProgress::Hole;
+    job.standing[2] = PeState::Hole;
     job.waits(0, "shmem_barrier_all", ALL);
     job.waits(1, "shmem_barrier_all", ALL);
     let line = "PEs 0,1 wait in shmem_barrier_all for 60 s; PE 3 does not (it computes)";
@@ -300,11 +300,11 @@ fn nonsense_in_a_report_is_harmless() {
 #[test]
 fn before_the_job_is_complete_a_line_names_missing_pes() {
     let mut stalls = Stalls::new(LIMIT);
-    let mut standing = vec![PeProgress::Starting; 3];
+    let mut standing = vec![PeState::Starting; 3];
     let mut look =
-        |seconds, standing: &[PeProgress]| stalls.look(Duration::from_secs(seconds), standing);
+        |seconds, standing: &[PeState]| stalls.look(Duration::from_secs(seconds), standing);
     assert_eq!(look(100, &standing), None);
-    standing[..2].fill(PeProgress::Joining);
+    standing[..2].fill(PeState::Joining);
     assert_eq!((look(200, &standing), look(259, &standing)), (None, None));
     let line = "PEs 0,1 wait in shmem_init for 60 s; PE 2 does not (it has not called shmem_init)";
     assert_eq!(look(260, &standing), Some(say(line)));
@@ -379,8 +379,8 @@ fn play(job: &mut Job, pe: usize, role: Role) {
         }
         Role::Until => job.waits(pe, "shmem_int_wait_until", WaitTarget::Anyone),
         Role::Finalizes => job.finalizes(pe),
-        Role::Lost => job.standing[pe] = PeProgress::Lost,
-        Role::Ended => job.standing[pe] = PeProgress::Ended,
+        Role::Lost => job.standing[pe] = PeState::Lost,
+        Role::Ended => job.standing[pe] = PeState::Ended,
         Role::Computes | Role::Stopped => {}
     }
     if matches!(role, Role::Stopped | Role::StoppedInBarrier) {

@@ -20,6 +20,7 @@
 
 use twox_hash::XxHash3_128;
 
+use crate::message::FoundBy;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, TileIndex};
 use crate::settings::Delta;
@@ -93,17 +94,6 @@ pub struct History {
     pub changed: usize,
 }
 
-/// The method by which a PE knows which of its tiles changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// No check: all tiles count as changed.
-    Nothing,
-    /// Comparison of tiles.
-    Digests,
-    /// The pages that were written.
-    Pages,
-}
-
 /// The result of checking one tile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Look {
@@ -129,8 +119,8 @@ pub struct StoreCounts {
 pub struct Changes {
     /// The PE's tiles that may have changed.
     pub own: TileSet,
-    /// Method that found them.
-    pub by: By,
+    /// Method that found them; None if nothing was checked, so that all tiles count as changed.
+    pub by: Option<FoundBy>,
     /// Number of tiles.
     pub tiles: usize,
     /// The last checkpoint, if this process saw it agreed and it covered the same number of bytes.
@@ -156,8 +146,7 @@ impl Changes {
         let StoreCounts { tiles, parity, snapshots, slots } = counts;
         let before = history.filter(|h| h.number.next() == number && h.len == len);
         let (own, made) = (TileSet::all(tiles), TileSet::none(parity));
-        let by = By::Nothing;
-        let digests = Vec::new();
+        let (by, digests) = (None, Vec::new());
         Changes { own, by, tiles, before, digests, seen: 0, made, snapshots, slots }
     }
 
@@ -165,7 +154,7 @@ impl Changes {
     /// build on.
     pub fn know(&mut self, written: TileSet) {
         if self.before.is_some() {
-            (self.own, self.by) = (written, By::Pages);
+            (self.own, self.by) = (written, Some(FoundBy::Pages));
         }
     }
 
@@ -174,7 +163,7 @@ impl Changes {
     pub fn looks(&mut self, delta: Delta, tiles: usize) -> bool {
         let looks = self.before.as_ref().is_some_and(|h| pays(delta, h.changed, tiles));
         if looks {
-            self.by = By::Digests;
+            self.by = Some(FoundBy::Digests);
             self.own = TileSet::none(tiles);
             self.digests.reserve(tiles);
         }
@@ -221,7 +210,7 @@ impl Changes {
     /// Converts the changes into the history for the next checkpoint, once this checkpoint is
     /// agreed.
     pub fn agreed(self, number: CheckpointNumber, len: usize) -> History {
-        let looked = self.by != By::Nothing;
+        let looked = self.by.is_some();
         let changed = if looked { self.own.count() } else { self.seen };
         let Changes { own, made: parity, digests, .. } = self;
         History { number, len, digests, own, parity, changed }

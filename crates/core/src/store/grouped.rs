@@ -193,7 +193,8 @@ impl Protection {
     /// start, of which every process knows.
     pub fn report(&self, number: CheckpointNumber) -> Option<ProgressReport> {
         let group_of = self.plan.of.iter().map(|of| of.group as u32).collect();
-        let report = ProgressReport::Regrouped { number, group_of, words: self.to_string() };
+        let (checkpoint, survives) = (number, self.to_string());
+        let report = ProgressReport::Regrouped { checkpoint, group_of, survives };
         (self.places != ViewNumber(0)).then_some(report)
     }
 }

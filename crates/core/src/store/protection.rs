@@ -134,13 +134,7 @@ impl Protection {
         domains: &Domains,
         living: &[Pe],
     ) -> Result<Option<Self>, ProtectionError> {
-        let scheme = match settings.backup_mode {
-            BackupMode::None => return Ok(None),
-            BackupMode::Single | BackupMode::Double => Scheme::Mirror,
-            BackupMode::Raid4 => Scheme::Raid4,
-            BackupMode::Raid5 => Scheme::Raid5,
-            BackupMode::Rs => Scheme::Rs { parity: settings.parity },
-        };
+        let Some(scheme) = settings.backup_mode.scheme(settings.parity) else { return Ok(None) };
         let nodes: Vec<usize> = living.iter().map(|pe| node_of[pe.at()]).collect();
         let plan = groups::plan(&nodes, domains, settings.group_size, settings.parity)?;
         let plan = plan.of_pes(living, node_of.len());

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use raidshmem_control::page::Page;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Job, ProcessOptions};
-use raidshmem_core::settings::Fabric;
+use raidshmem_core::settings::{Fabric, Pages, Settings};
 
+use super::done::AgentDone;
 use crate::probe::probe;
+use crate::worker::Worker;
 use raidshmem_segment::is_large;
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::{memory, process};
@@ -27,29 +29,38 @@ pub struct Held {
     pub page_fd: Arc<OwnedFd>,
     /// The memory of this node's PEs.
     pub file: Arc<OwnedFd>,
+    /// A thread for long work.
+    pub worker: Worker<AgentDone>,
 }
 
 /// Creates the resources of an agent, or returns the reason why the agent of `node` cannot work.
 /// With `pairs`, nodes may map each other's memory; without, this is another host, which may lack a
 /// library that the launcher can load. `place` holds the options of programs.
-pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Result<Held, String> {
+pub fn begin(
+    job: &Job,
+    settings: &Settings,
+    node: u32,
+    pairs: bool,
+    place: &ProcessOptions,
+) -> Result<Held, String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
     if !pairs {
         probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
     }
-    let file = node_file(job).map_err(|error| format!("memory for PEs: {error}"))?;
-    match Page::create(job.n_pes as usize) {
-        Ok((page, fd)) => Ok(Held { page, page_fd: Arc::new(fd), file: Arc::new(file) }),
-        Err(error) => Err(format!("memory for the control page: {error}")),
-    }
+    let file =
+        node_file(job, settings.pages).map_err(|error| format!("memory for PEs: {error}"))?;
+    let page = Page::create(job.n_pes as usize);
+    let (page, fd) = page.map_err(|error| format!("memory for the control page: {error}"))?;
+    let worker = Worker::new().map_err(|error| format!("thread for long work: {error}"))?;
+    Ok(Held { page, page_fd: Arc::new(fd), file: Arc::new(file), worker })
 }
 
 /// Creates the memory file of a node. The file has space for every PE, but uses memory only where a
 /// PE writes. It uses huge pages if heaps are large and the machine provides some.
-fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
+fn node_file(job: &Job, pages: Pages) -> rustix::io::Result<OwnedFd> {
     let (heap_len, n_pes) = (job.heap_len as usize, job.n_pes as usize);
     let len = Layout::new(heap_len, n_pes).total * n_pes;
-    let huge = is_large(heap_len, job.pages).then(HugeFiles::new);
+    let huge = is_large(heap_len, pages).then(HugeFiles::new);
     match huge.and_then(Result::ok).map(|files| files.create(NAME, len)) {
         Some(Ok(file)) => Ok(file),
         _ => memory::create(NAME, len),

@@ -34,8 +34,8 @@ pub struct Binder {
 
 impl Binder {
     /// Computes the bindings of the machine that runs `node`.
-    pub fn new(job: &Job, node: u32) -> Binder {
-        let machine = match job.bind {
+    pub fn new(job: &Job, bind: Bind, node: u32) -> Binder {
+        let machine = match bind {
             Bind::None => machine::unknown(), // the number of processors suffices
             _ => machine::discover(),
         };
@@ -48,14 +48,14 @@ impl Binder {
             let count = pes.len();
             pes.into_iter().enumerate().map(move |(place, pe)| (pe, (place, count)))
         };
-        let bindings = bindings::bindings(&machine, here.len(), job.bind);
+        let bindings = bindings::bindings(&machine, here.len(), bind);
         let at_home = |&pe: &Pe| job.node_of[pe.at()] == node;
         Binder {
             oversubscribed: bindings::oversubscribed(&machine, here.len()),
             own: here.iter().copied().filter(at_home).collect(),
             bindings: here.into_iter().zip(bindings).collect(),
             elsewhere: homes.into_values().flat_map(places).collect(),
-            bind: job.bind,
+            bind,
             machine,
         }
     }
@@ -118,7 +118,7 @@ mod tests {
     /// Four PEs on three hosts: two, one and one.
     fn binder(node: u32) -> Binder {
         let job = super::super::tests::job_on(vec![0, 0, 1, 2], vec![0, 1, 2, 3]);
-        Binder::new(&job, node)
+        Binder::new(&job, Bind::Auto, node)
     }
 
     #[test]

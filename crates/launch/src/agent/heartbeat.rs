@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use raidshmem_core::detector::{MachineTime, Monitor, Timing};
-use raidshmem_core::message::{HeartbeatSettings, Job, Party, ProcId};
+use raidshmem_core::message::{Party, ProcId};
+use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_engines as engines;
 use raidshmem_fabric::Signs;
 use raidshmem_sys::process::{Clock, Deadline};
@@ -48,22 +49,23 @@ impl HeartbeatClient {
     /// Creates the heartbeat client of node `node`.
     pub fn new(
         node: u32,
-        job: &Job,
-        heartbeat: &HeartbeatSettings,
+        fabric: Fabric,
+        settings: &Settings,
         ties: Option<Ties>,
     ) -> HeartbeatClient {
-        let timing = Timing { period: heartbeat.period, limit: heartbeat.limit };
+        let (limit, pe_limit, stopped) =
+            (settings.node_timeout, settings.pe_timeout, BTreeMap::new());
+        let timing = Timing { period: settings.period(), limit };
         let clock = if ties.is_some() { Clock::Always } else { Clock::Awake };
         let (mut addresses, mut net, mut rdma_liveness) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
             net = Some(ties.net);
-            rdma_liveness = engines::signs(job.fabric, job.device.as_ref(), heartbeat.period);
+            rdma_liveness = engines::signs(fabric, settings.device.as_ref(), timing.period);
         }
         let deadline = Deadline::new(clock).ok(); // without one it still checks its clock
         let monitor = Monitor::new(node, timing, clock.now());
-        let (limit, pe_limit, stopped) = (heartbeat.limit, heartbeat.pe_limit, BTreeMap::new());
-        let looks = Looks::new(heartbeat.stall, clock.now());
+        let looks = Looks::new(settings.stall, clock.now());
         let client = HeartbeatClient {
             monitor,
             clock,

@@ -23,10 +23,10 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Returns None if SHMEM_FT_STALL is off.
-    pub fn new(limit: Option<Duration>, time: MachineTime) -> Option<Looks> {
+    /// Returns None if SHMEM_FT_STALL is off, that is, zero.
+    pub fn new(limit: Duration, time: MachineTime) -> Option<Looks> {
         let (since, told) = (BTreeMap::new(), false);
-        limit.map(|limit| Looks { limit, next: time, since, told })
+        (!limit.is_zero()).then_some(Looks { limit, next: time, since, told })
     }
 
     /// Returns the time of the next check.
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_wait_lasts_from_the_first_look_at_it() {
         let second = Duration::from_secs;
-        let mut looks = Looks::new(Some(second(8)), second(100)).unwrap();
+        let mut looks = Looks::new(second(8), second(100)).unwrap();
         let lasted = |waits: Vec<Wait>| waits.iter().map(|w| (w.pe, w.lasted)).collect::<Vec<_>>();
         assert_eq!(lasted(looks.lasting(second(100), vec![wait(Pe(0), 1)])), []);
         assert_eq!(lasted(looks.lasting(second(101), vec![wait(Pe(0), 1), wait(Pe(1), 1)])), []);
@@ -78,6 +78,6 @@ mod tests {
         // A new wait of a thread starts from zero, and so does one that a check did not see.
         assert_eq!(lasted(looks.lasting(second(109), vec![wait(Pe(0), 5)])), []);
         assert_eq!(lasted(looks.lasting(second(110), vec![wait(Pe(1), 1)])), []);
-        assert!(Looks::new(None, second(1)).is_none());
+        assert!(Looks::new(Duration::ZERO, second(1)).is_none());
     }
 }

@@ -22,7 +22,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_core::settings::Fabric;
+use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_core::view::View;
 use raidshmem_segment::words::Words;
 use raidshmem_sys::futex;
@@ -110,6 +110,7 @@ struct Agent {
     /// Orders not yet carried out.
     orders: VecDeque<Order>,
     job: Job,
+    settings: Settings,
     node: u32,
     program: Vec<OsString>,
     page: Page,
@@ -158,9 +159,9 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
         joined = Some((socket, launcher));
     }
     first = lists::answer(&mut up, first)?;
-    let (job, node, program, place, timing, stop_signal) = match first {
-        Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
-            (*job, node, program, place, heartbeat, stop_signal)
+    let (job, settings, node, program, place, net, stop_signal) = match first {
+        Some((Down::Configure { job, settings, node, program, place, net, stop_signal }, _)) => {
+            (*job, *settings, node, program, place, net, stop_signal)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some((Down::Shutdown, _)) => return Ok(()),
@@ -170,26 +171,21 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     if !job.is_sound() || program.is_empty() {
         return Err(ChannelError::Malformed(0).into());
     }
-    let ties = joined.zip(timing.net.as_ref()).map(|((socket, mut launcher), (key, port))| {
+    let ties = joined.zip(net.as_ref()).map(|((socket, mut launcher), (key, port))| {
         launcher.set_port(*port);
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
-    up.give_up_after(timing.limit * 5 / 4);
-    let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
+    let limit = settings.node_timeout;
+    up.give_up_after(limit * 5 / 4);
+    let heartbeat = HeartbeatClient::new(node, job.fabric, &settings, ties);
     let pairs = up.carries_descriptors();
-    let Held { page, page_fd, file } = match begin::begin(&job, node, pairs, &place) {
+    let begun = begin::begin(&job, &settings, node, pairs, &place);
+    let Held { page, page_fd, file, worker } = match begun {
         Ok(held) => held,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
-    let worker = match Worker::new() {
-        Ok(worker) => worker,
-        Err(error) => {
-            let what = format!("thread for long work: {error}");
-            return Ok(up.send(&Up::Failed { what }, &[])?);
-        }
-    };
     let (orders, here, addresses, procs, carriers) = Default::default();
-    let binder = Arc::new(Binder::new(&job, node));
+    let binder = Arc::new(Binder::new(&job, settings.bind, node));
     let shared = (pairs && job.fabric == Fabric::Shm).then(|| Arc::clone(&file));
     up.send(&Up::Bound(binder.bindings()), shared.as_slice())?;
     let files = BTreeMap::from([(node, file)]);
@@ -197,6 +193,7 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
         up,
         orders,
         job,
+        settings,
         node,
         program: program.into_iter().map(OsString::from_vec).collect(),
         page,
@@ -215,7 +212,7 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
         missed: signals::Missed::default(),
         build,
     };
-    agent.serve_to_the_end(timing.limit)
+    agent.serve_to_the_end(limit)
 }
 
 enum Source {

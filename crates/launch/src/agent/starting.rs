@@ -15,6 +15,7 @@ use std::time::Instant;
 use raidshmem_control::CONTROL_FD;
 use raidshmem_core::message::{ProcId, Stdin, ToPe};
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::settings::{OLD_NAMES, Settings, table};
 use raidshmem_engines as engines;
 use raidshmem_sys::limits;
 use raidshmem_sys::process::{self, Process};
@@ -30,6 +31,14 @@ fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a s
     let own: BTreeSet<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
     command.envs(defaults.filter(|(name, _)| !is_set(name)));
+}
+
+/// Sets the variables of the settings in force, and no other setting.
+fn set(command: &mut Command, settings: &Settings) {
+    let names = table().iter().map(|setting| setting.name);
+    let names = names.chain(OLD_NAMES.iter().map(|&(old, _)| old));
+    names.for_each(|name| _ = command.env_remove(name));
+    command.envs(settings.to_env());
 }
 
 impl Agent {
@@ -53,6 +62,7 @@ impl Agent {
             (_, Err(error)) => return self.fail(format!("a pipe for standard input: {error}")),
         });
         command.envs(variables(&self.place));
+        set(&mut command, &self.settings);
         let path = |bytes: &Vec<u8>| Path::new(OsStr::from_bytes(bytes)).to_owned();
         let folder = self.place.folder.as_ref().map(path);
         folder.iter().for_each(|folder| _ = command.current_dir(folder));

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::time::Duration;
 
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::HeartbeatSettings;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::settings::{Bind, Pages};
@@ -16,10 +15,6 @@ use raidshmem_sys::memory::Part;
 
 const SOON: Duration = Duration::from_secs(60);
 
-fn job() -> Job {
-    Job { bind: Bind::None, ..job_on(vec![0, 0], vec![0]) }
-}
-
 /// Returns a job of PEs on the nodes `node_of`, which are on the machines `machine_of`.
 pub(super) fn job_on(node_of: Vec<u32>, machine_of: Vec<u32>) -> Job {
     Job {
@@ -28,11 +23,8 @@ pub(super) fn job_on(node_of: Vec<u32>, machine_of: Vec<u32>) -> Job {
         heap_len: 1 << 20,
         node_of,
         machine_of,
-        bind: Bind::Auto,
-        pages: Pages::Small,
         domains: Domains::default(),
         fabric: Fabric::Ucx,
-        device: None,
         resume: None,
     }
 }
@@ -66,13 +58,14 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let (mine, theirs) = Channel::pair().unwrap();
     let agent = std::thread::spawn(move || run(theirs, "0"));
     let mut launcher = Link::pair(mine);
-    let second = Duration::from_secs(1);
-    let (period, limit) = (second * 10, second * 60);
-    let heartbeat = HeartbeatSettings { period, limit, pe_limit: None, stall: None, net: None };
+    let (node_timeout, stall) = (Duration::from_secs(60), Duration::ZERO);
+    let (bind, pages) = (Bind::None, Pages::Small);
+    let settings = Settings { node_timeout, stall, bind, pages, ..Settings::default() };
     let program = vec![b"/bin/true".to_vec()];
-    let job = Box::new(job());
+    let (job, settings) = (Box::new(job_on(vec![0, 0], vec![0])), Box::new(settings));
     let place = ProcessOptions::default();
-    let configure = Down::Configure { job, node: 0, program, place, heartbeat, stop_signal: None };
+    let (node, net, stop_signal) = (0, None, None);
+    let configure = Down::Configure { job, settings, node, program, place, net, stop_signal };
     launcher.send(&configure, &[]).unwrap();
     for pe in 0..2 {
         launcher.send(&Down::MakeMemory { pe: Pe(pe), memory: 0 }, &[]).unwrap();

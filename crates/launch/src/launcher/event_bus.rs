@@ -95,7 +95,7 @@ impl EventBus {
         let event = Event { time: self.now(), what };
         let verbose = line_of(&event.what, self.kept).filter(|_| {
             // Damage is always reported.
-            self.verbose || matches!(event.what, What::Damaged { .. })
+            self.verbose || matches!(event.what, What::Report(ProgressReport::Damaged { .. }))
         });
         let in_any_case = self.chronicle.hear(&event);
         if self.readers.report.is_some() {
@@ -103,7 +103,7 @@ impl EventBus {
         }
         self.feed.iter_mut().for_each(|feed| feed.write(&event));
         if let Some(metrics) = &mut self.metrics {
-            metrics.hear(&event, &self.chronicle.totals());
+            metrics.hear(&event, &self.chronicle);
         }
         verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
     }
@@ -127,7 +127,7 @@ impl EventBus {
             self.news(&format!("the job now {survival}"));
         }
         self.surveyed = true;
-        self.happened(What::Survives { survival });
+        self.happened(What::Survives(survival));
     }
 
     /// Prints the last events of a PE whose process died.
@@ -135,11 +135,6 @@ impl EventBus {
         if self.verbose && self.verdict.is_none() {
             text(events).lines().for_each(|line| self.news(&format!("  {line}")));
         }
-    }
-
-    /// Publishes a PE's report.
-    pub fn hear(&mut self, report: &ProgressReport) {
-        self.happened(What::from(report));
     }
 
     /// Publishes the changes of a new view.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use raidshmem_core::message::{Down, HeartbeatSettings, Job, ProcessOptions, Stdin};
+use raidshmem_core::message::{Down, Job, ProcessOptions, Stdin};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Setting, Settings, table};
 use raidshmem_report::job;
@@ -30,11 +30,8 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
             Some(_) => (0..shape.nodes).collect(),
             None => vec![0; shape.nodes as usize],
         },
-        bind: ready.settings.bind,
-        pages: ready.settings.pages,
         domains: ready.protected.site.domains.clone(),
         fabric: shape.fabric,
-        device: ready.settings.device.clone(),
         resume: ready.resume.clone(),
     }
 }
@@ -86,21 +83,7 @@ pub(super) fn record_of(ready: &Ready) -> job::JobRecord {
     }
 }
 
-/// Returns the agents' settings for heartbeats and other timeouts.
-pub(super) fn heartbeat_settings(
-    settings: &Settings,
-    net: Option<(Secret, u16)>,
-) -> HeartbeatSettings {
-    HeartbeatSettings {
-        period: settings.period(),
-        limit: settings.node_timeout,
-        pe_limit: settings.pe_timeout,
-        stall: Some(settings.stall).filter(|limit| !limit.is_zero()),
-        net,
-    }
-}
-
-/// Sends every node the job's configuration, and the options of its programs.
+/// Sends every node the job's configuration, the settings, and the options of its programs.
 ///
 /// # Errors
 /// A connection failed for a reason other than the end of its node, which is detected elsewhere.
@@ -108,7 +91,7 @@ pub(super) fn configure(
     nodes: &mut BTreeMap<u32, Node>,
     ready: &Ready,
     job: &Job,
-    heartbeat: &HeartbeatSettings,
+    net: Option<&(Secret, u16)>,
 ) -> Result<(), ChannelError> {
     let asks_for_a_stop = ready.stop_signal.unwrap_or(libc::SIGTERM);
     let stop_signal = ready.settings.store.as_ref().map(|_| asks_for_a_stop);
@@ -116,10 +99,10 @@ pub(super) fn configure(
     for (&node, entry) in nodes {
         let place = place(&ready.programs, entry.remote.is_some());
         let Some(link) = &mut entry.link else { continue };
-        link.give_up_after(heartbeat.limit * 5 / 4);
-        let (job, heartbeat) = (Box::new(job.clone()), heartbeat.clone());
-        let program = program.clone();
-        let first = Down::Configure { job, node, program, place, heartbeat, stop_signal };
+        link.give_up_after(ready.settings.node_timeout * 5 / 4);
+        let (job, settings) = (Box::new(job.clone()), Box::new(ready.settings.clone()));
+        let (program, net) = (program.clone(), net.cloned());
+        let first = Down::Configure { job, settings, node, program, place, net, stop_signal };
         match link.send(&first, &[]) {
             Ok(()) | Err(ChannelError::Closed) => {}
             Err(error) => return Err(error),
@@ -145,9 +128,7 @@ fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     };
     let inherited = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
     let inherited = inherited.filter(|_| elsewhere);
-    // Settings are excluded: they are already in force, with options applied.
-    let set = |name: &str| table().iter().any(|entry| entry.name == name);
-    let given = programs.variables.iter().filter(|(name, _)| !set(name));
+    let given = programs.variables.iter();
     let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let env = inherited.chain(given);
     let folder = match &programs.folder {

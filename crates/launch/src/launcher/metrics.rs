@@ -6,12 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::{ProgressReport, Reader};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -24,6 +23,7 @@ use raidshmem_report::event::{Event, What};
 use raidshmem_report::job::JobRecord;
 use raidshmem_report::record::Totals;
 
+use super::statistics::{Figures, JobStatistics};
 use crate::readers::Endpoint;
 use crate::scrape;
 
@@ -35,13 +35,9 @@ pub struct Metrics {
     at: Endpoint,
     values: Values,
     pes: i64,
-    lost: BTreeSet<Pe>,
-    /// The current value of the metric of the same name.
+    /// The time in recoveries, and of work done again, that metrics include.
+    recovery: Duration,
     again: Duration,
-    /// The time of the first loss since all PEs last resumed.
-    died: Option<Duration>,
-    /// Bytes that PEs have rebuilt, and their totals.
-    rebuilding: BTreeMap<Pe, (u64, u64)>,
 }
 
 struct Values {
@@ -73,9 +69,9 @@ impl Metrics {
             text
         };
         scrape::begin(&at, Arc::new(text))?;
-        let (lost, again, died, rebuilding) = Default::default();
+        let (recovery, again) = Default::default();
         let pes = job.node_of.len() as i64;
-        Ok(Metrics { at, values, pes, lost, again, died, rebuilding })
+        Ok(Metrics { at, values, pes, recovery, again })
     }
 
     /// Returns the address of the metrics.
@@ -83,79 +79,63 @@ impl Metrics {
         self.at.name()
     }
 
-    /// Updates the metrics after an event; `totals` includes it.
-    pub fn hear(&mut self, event: &Event, totals: &Totals) {
+    /// Updates the metrics after an event, which the statistics include.
+    pub fn hear(&mut self, event: &Event, statistics: &JobStatistics) {
         let values = &self.values;
         match &event.what {
-            What::Started => self.show_pes(),
-            What::Checkpoint { number, took, bytes, kept, .. } => {
-                values.checkpoint.observe(took.as_secs_f64());
-                values.number.set(*number as i64);
-                values.made.set(since_1970());
-                values.bytes.get_or_create(&[("kind", "data")]).set(*bytes as i64);
-                values.bytes.get_or_create(&[("kind", "kept")]).set(*kept as i64);
-            }
             What::Lost { pes, node, .. } => {
                 let (kind, count) = match node {
                     Some(_) => ("node", 1),
                     None => ("process", pes.len() as u64),
                 };
                 values.losses.get_or_create(&[("kind", kind)]).inc_by(count);
-                self.died.get_or_insert(event.time);
-                self.lost.extend(pes);
-                self.rebuilding.clear();
-                self.show_pes();
             }
-            What::Rebuilding { pe, bytes, of } => {
-                self.rebuilding.insert(*pe, (*bytes, *of));
-                self.show_rebuild();
-            }
-            What::Replayed { pe, .. } => {
-                self.lost.remove(pe);
-                match self.lost.is_empty() {
-                    true => self.all_are_back(event.time, totals),
-                    false => self.show_pes(),
-                }
-            }
-            What::Survives { survival } => {
+            What::Survives(survival) => {
                 values.survives.set(i64::from(survival.survives("node")));
             }
-            What::Resumed { .. } | What::Alone { .. } => self.all_are_back(event.time, totals),
-            What::Damaged { from, .. } => {
-                let repaired = if from.is_some() { "yes" } else { "no" };
-                values.damaged.get_or_create(&[("repaired", repaired)]).inc();
-            }
-            _ => {}
+            What::Report(report) => values.hear(report),
+            What::Began { .. } => return,
+            other => other.ignored_by(Reader::Metrics),
         }
+        self.show(&statistics.figures(event.time), &statistics.totals());
     }
 
-    fn all_are_back(&mut self, now: Duration, totals: &Totals) {
-        if let Some(died) = self.died.take() {
-            self.values.recovery.observe(now.saturating_sub(died).as_secs_f64());
+    /// Shows the state of the job.
+    fn show(&mut self, figures: &Figures, totals: &Totals) {
+        let (values, lost) = (&self.values, figures.lost as i64);
+        values.pes.get_or_create(&[("state", "running")]).set(self.pes - lost);
+        values.pes.get_or_create(&[("state", "lost")]).set(lost);
+        let rebuilt = figures.recovery.and_then(|(_, progress)| progress.bytes);
+        let (done, of) = rebuilt.unwrap_or_default();
+        values.rebuild.get_or_create(&[("what", "done")]).set(done as i64);
+        values.rebuild.get_or_create(&[("what", "all")]).set(of as i64);
+        let recovery = totals.recovery - self.recovery;
+        if !recovery.is_zero() {
+            values.recovery.observe(recovery.as_secs_f64());
         }
-        self.values.again.inc_by((totals.again - self.again).as_secs_f64());
-        self.again = totals.again;
-        self.lost.clear();
-        self.rebuilding.clear();
-        self.show_pes();
-        self.show_rebuild();
-    }
-
-    fn show_pes(&self) {
-        let lost = self.lost.len() as i64;
-        self.values.pes.get_or_create(&[("state", "running")]).set(self.pes - lost);
-        self.values.pes.get_or_create(&[("state", "lost")]).set(lost);
-    }
-
-    fn show_rebuild(&self) {
-        let all = self.rebuilding.values();
-        let (done, of) = all.fold((0, 0), |sum, pe| (sum.0 + pe.0, sum.1 + pe.1));
-        self.values.rebuild.get_or_create(&[("what", "done")]).set(done as i64);
-        self.values.rebuild.get_or_create(&[("what", "all")]).set(of as i64);
+        values.again.inc_by((totals.again - self.again).as_secs_f64());
+        (self.recovery, self.again) = (totals.recovery, totals.again);
     }
 }
 
 impl Values {
+    fn hear(&self, report: &ProgressReport) {
+        match report {
+            ProgressReport::Checkpoint { number, took, bytes, kept, .. } => {
+                self.checkpoint.observe(took.as_secs_f64());
+                self.number.set(number.0 as i64);
+                self.made.set(since_1970());
+                self.bytes.get_or_create(&[("kind", "data")]).set(*bytes as i64);
+                self.bytes.get_or_create(&[("kind", "kept")]).set(*kept as i64);
+            }
+            ProgressReport::Damaged { from, .. } => {
+                let repaired = if from.is_some() { "yes" } else { "no" };
+                self.damaged.get_or_create(&[("repaired", repaired)]).inc();
+            }
+            other => other.ignored_by(Reader::Metrics),
+        }
+    }
+
     /// Registers the metrics of a job that has not begun.
     fn new(to: &mut Registry, job: &JobRecord) -> Values {
         // Buckets from a millisecond to more than half an hour.
@@ -221,6 +201,8 @@ fn since_1970() -> f64 {
 mod tests {
     use super::*;
     use raidshmem_core::placement::survival::Survival;
+    use raidshmem_core::quantity::{CheckpointNumber, Pe};
+    use raidshmem_core::settings::Settings;
 
     #[test]
     fn events_appear_in_the_text() {
@@ -232,18 +214,21 @@ mod tests {
         };
         let values = Values::new(&mut registry, &job);
         let at = Endpoint::open("0").unwrap().unwrap();
-        let (lost, again, died, rebuilding) = Default::default();
-        let mut metrics = Metrics { at, values, pes: 4, lost, again, died, rebuilding };
-        let mut hear = |seconds: u64, what| {
-            let totals = Totals { again: Duration::from_secs(2), ..Totals::default() };
-            metrics.hear(&Event { time: Duration::from_secs(seconds), what }, &totals);
+        let (recovery, again) = Default::default();
+        let mut metrics = Metrics { at, values, pes: 4, recovery, again };
+        let mut statistics = JobStatistics::new(&Settings::default());
+        let mut hear = |seconds: u64, what: What| {
+            let event = Event { time: Duration::from_secs(seconds), what };
+            statistics.hear(&event);
+            metrics.hear(&event, &statistics);
         };
         hear(1, What::Started);
-        hear(1, What::Survives { survival: Survival::default() });
+        hear(1, What::Survives(Survival::default()));
         let took = Duration::from_millis(3);
-        hear(2, What::Checkpoint { number: 7, bytes: 30, kept: 10, took, changed: None });
+        let (number, bytes, kept) = (CheckpointNumber(7), 30, 10);
+        hear(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
         hear(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
-        hear(5, What::Rebuilding { pe: Pe(1), bytes: 5, of: 9 });
+        hear(5, ProgressReport::Rebuilding { pe: Pe(1), bytes: 5, of: 9 }.into());
         let text = |registry: &Registry| {
             let mut text = String::new();
             encode(&mut text, registry).unwrap();
@@ -268,7 +253,7 @@ mod tests {
             assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
         }
         assert!(during.ends_with("# EOF\n"), "{during}");
-        hear(6, What::Resumed { checkpoint: 7, took });
+        hear(6, ProgressReport::Resumed { checkpoint: number, took }.into());
         let after = text(&registry);
         for line in [
             "raidshmem_pes{state=\"running\"} 4",

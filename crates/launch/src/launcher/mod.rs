@@ -55,7 +55,6 @@ mod lost;
 mod metrics;
 mod placement;
 mod poll_token;
-mod rebuild;
 mod report;
 mod signals;
 mod standing;
@@ -71,7 +70,7 @@ use dumps::Dumps;
 pub use error::LaunchError;
 use event_bus::EventBus;
 use gather::Node;
-use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
+use job::{configure, job_id, job_of, record_of, title};
 use listener::Listener;
 use placement::PlacementReport;
 use poll_token::{PollToken, Waiting};
@@ -138,8 +137,7 @@ pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
-    let heartbeat = heartbeat_settings(settings, net);
-    configure(&mut nodes, ready, &job, &heartbeat)?;
+    configure(&mut nodes, ready, &job, net.as_ref())?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let starts = ready.starts.clone().unwrap_or_else(|| shape.node_of.clone());
@@ -435,8 +433,8 @@ impl Launcher {
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) => {
                     self.title.group_of = self.machine.group_of().to_vec();
-                    self.telling.hear(&report);
                     self.note_for_disk(&report);
+                    self.telling.happened(report.into());
                 }
                 Action::End { status, words } => {
                     words.iter().for_each(|words| self.telling.say_verdict(words));

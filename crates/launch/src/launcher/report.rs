@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use raidshmem_control::trace::time_of_day;
 use raidshmem_core::inject::InjectedFault;
+use raidshmem_core::message::{ChangedTiles, ProgressReport, Reader};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
-use raidshmem_report::event::{Changed, What};
+use raidshmem_report::event::What;
 use raidshmem_report::words::{bytes, count, time};
 
 /// Exit status of a job whose time limit is over, like that of `timeout`.
@@ -39,22 +40,15 @@ pub(super) fn never_due<'a>(
 }
 
 /// Formats the number of changed blocks, as the end of a line.
-fn changed(found: &Changed) -> String {
-    let Changed { blocks, of, by } = found;
-    format!("; {blocks} of {} changed, by {by}", count(*of, "block"))
+fn changed(found: &ChangedTiles) -> String {
+    let ChangedTiles { changed, of, by } = found;
+    format!("; {changed} of {} changed, by {by}", count(*of, "block"))
 }
 
-/// Formats an event as a line. `kept` names the data that a PE keeps for peers in this job's mode.
+/// Formats an event as a line of `--verbose`; None if it is always printed, or only on request.
+/// `kept` names the data that a PE keeps for peers in this job's mode.
 pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
-    Some(match what {
-        What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
-            "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
-            bytes(*own),
-            bytes(*others),
-            time(*took),
-            found.as_ref().map(changed).unwrap_or_default(),
-            time_of_day(SystemTime::now())
-        ),
+    match what {
         What::Stored { checkpoint, place, bytes: all, raw, spill, took } => {
             let (all, took) = (bytes(*all), time(*took));
             let raw =
@@ -63,31 +57,53 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
                 0 => String::new(),
                 spill => format!(", {} spilled to memory", bytes(*spill)),
             };
-            format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{spill}")
+            Some(format!(
+                "checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{spill}"
+            ))
         }
-        What::Readonly { bytes: own, kept: others } => format!(
+        What::Report(report) => line_of_report(report, kept),
+        other => {
+            other.ignored_by(Reader::Lines);
+            None
+        }
+    }
+}
+
+fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
+    Some(match report {
+        ProgressReport::Checkpoint { number, bytes: own, kept: others, took, changed: found } => {
+            format!(
+                "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
+                bytes(*own),
+                bytes(*others),
+                time(*took),
+                found.as_ref().map(changed).unwrap_or_default(),
+                time_of_day(SystemTime::now())
+            )
+        }
+        ProgressReport::Readonly { bytes: own, kept: others } => format!(
             "{} a PE are read-only, protected once by {} of {kept}",
             bytes(*own),
             bytes(*others)
         ),
-        What::Adopted { pe, checkpoint, bytes: own, took } => format!(
+        ProgressReport::Adopted { pe, checkpoint, bytes: own, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",
             bytes(*own),
             time(*took)
         ),
-        What::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
+        ProgressReport::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
             "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} in {}",
             bytes(*own),
             Pe::names(from),
             time(*took)
         ),
-        What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
-        What::Logged { pe, bytes: own, records } => format!(
+        ProgressReport::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
+        ProgressReport::Logged { pe, bytes: own, records } => format!(
             "PE {pe}: at most {} in {records} records of its log between two checkpoints",
             bytes(*own)
         ),
-        What::Damaged { pe, checkpoint, part, from } => {
+        ProgressReport::Damaged { pe, checkpoint, part, from } => {
             let found = format!("PE {pe}: damage in its {part} of checkpoint {checkpoint}");
             match from.as_deref() {
                 Some([]) => format!("{found}, repaired"),
@@ -97,15 +113,18 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
                 }
                 None => format!(
                     "{found}, not repaired: it counts as lost until checkpoint {}",
-                    checkpoint + 1
+                    checkpoint.next()
                 ),
             }
         }
-        What::Scrubbed { pe, bytes: all, damaged, repaired } => format!(
+        ProgressReport::Scrubbed { pe, bytes: all, damaged, repaired } => format!(
             "PE {pe}: {} of its checkpoints looked over, {damaged} damaged, {repaired} repaired",
             bytes(*all)
         ),
-        What::Note { line } => line.clone(),
-        _ => return None, // always printed, or shown only on request
+        ProgressReport::Note { line } => line.clone(),
+        other => {
+            other.ignored_by(Reader::Lines);
+            return None;
+        }
     })
 }

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::message::{Answer, ProcessSeen};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::stall::PeProgress;
-use raidshmem_core::view::State;
 
 use super::Launcher;
-use super::status::{DisplayState, NodeNow, PeNow, Picture, view};
+use super::status::{NodeNow, PeNow, Picture, view};
 use crate::lines::show;
 
 /// The interval between redraws of the terminal view.
@@ -45,16 +43,13 @@ impl Launcher {
         let seen: BTreeMap<Pe, &ProcessSeen> = seen.collect();
         let (view, standing) = (self.machine.view(), self.machine.standing());
         let members = Pe::all(view.pes.len()).zip(view.pes.iter().zip(standing));
-        let pes = members.map(|(pe, (member, standing))| {
+        let pes = members.map(|(pe, (member, state))| {
             let seen = seen.get(&pe);
-            let lost = self.machine.is_lost(pe);
-            let stopped = seen.is_some_and(|seen| seen.stopped);
             PeNow {
                 node: member.node,
                 incarnation: member.incarnation,
-                gone: member.state != State::Alive,
-                lost,
-                being: being(standing, lost, stopped),
+                state,
+                stopped: seen.is_some_and(|seen| seen.stopped),
                 pid: seen.map(|seen| seen.pid),
                 calls: seen.map(|seen| seen.calls.clone()).unwrap_or_default(),
             }
@@ -69,19 +64,5 @@ impl Launcher {
             figures: self.telling.figures(),
             survival: self.machine.known_survival().cloned(),
         }
-    }
-}
-
-/// Returns the display state of a PE.
-fn being(standing: PeProgress, lost: bool, stopped: bool) -> DisplayState {
-    match standing {
-        PeProgress::Ended => DisplayState::Ended,
-        PeProgress::Hole => DisplayState::Lost,
-        _ if stopped => DisplayState::Stopped,
-        PeProgress::Lost => DisplayState::Replaced,
-        _ if lost => DisplayState::Replaced,
-        PeProgress::Starting | PeProgress::Joining => DisplayState::Starting,
-        PeProgress::Running => DisplayState::Alive,
-        PeProgress::Finalizing => DisplayState::Finalizing,
     }
 }

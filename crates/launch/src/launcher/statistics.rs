@@ -17,18 +17,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::rebuild::{Rebuild, RebuildProgress};
-use raidshmem_core::message::Past;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::{Past, ProgressReport, Reader};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{BackupMode, Rollback, Settings};
 use raidshmem_report::event::{Event, What};
+use raidshmem_report::progress::{OpenRecovery, RebuildProgress, Turn};
 use raidshmem_report::record::Totals;
 use raidshmem_report::words::{bytes, count, time};
 
 /// A restart whose line still lacks some reports.
 #[derive(Debug)]
 struct Restart {
-    checkpoint: u64,
+    checkpoint: CheckpointNumber,
     after: String,
     /// True after the next checkpoint: a report from another node may come that late, not later.
     overdue: bool,
@@ -55,6 +55,8 @@ pub struct Figures {
     pub took: Option<Duration>,
     pub processes: u64,
     pub nodes: u64,
+    /// The number of PEs that are lost now.
+    pub lost: usize,
     /// The first death since all PEs last resumed, and the progress of its recovery.
     pub recovery: Option<(Duration, RebuildProgress)>,
 }
@@ -82,8 +84,7 @@ pub struct JobStatistics {
     made: Option<Duration>,
     /// The time of the state to which a loss would roll back the program.
     base: Duration,
-    /// The time of the first death since all PEs last resumed.
-    died: Option<Duration>,
+    open: OpenRecovery,
     processes: usize,
     nodes: usize,
     again: Duration,
@@ -94,7 +95,6 @@ pub struct JobStatistics {
     /// Lost PEs, and the way each was restored, once reported.
     back: BTreeMap<Pe, Option<String>>,
     restart: Option<Restart>,
-    rebuild: Rebuild,
 }
 
 impl JobStatistics {
@@ -108,50 +108,65 @@ impl JobStatistics {
     /// Adds an event. Returns the line to print even without `--verbose`, if any.
     pub fn hear(&mut self, event: &Event) -> Option<String> {
         let now = event.time;
+        let recovery = match self.open.hear(event) {
+            Turn::Stays => None,
+            Turn::Begins => {
+                self.pending = now.saturating_sub(self.base);
+                None
+            }
+            Turn::Ends(begun) => self.is_back(now, begun),
+        };
         match &event.what {
-            What::Lost { pes, node, .. } => self.lost(now, pes, node.is_some()),
-            What::Checkpoint { number, bytes, kept, took, .. } => {
+            What::Lost { pes, node, .. } => self.lost(pes, node.is_some()),
+            What::Report(report) => self.hear_report(now, report, recovery),
+            What::Stored { spill, .. } => {
+                self.spill = self.spill.max(*spill);
+                None
+            }
+            other => {
+                other.ignored_by(Reader::Statistics);
+                None
+            }
+        }
+    }
+
+    /// Adds a report, which ended a recovery of that duration, if any.
+    fn hear_report(
+        &mut self,
+        now: Duration,
+        report: &ProgressReport,
+        recovery: Option<Duration>,
+    ) -> Option<String> {
+        match report {
+            ProgressReport::Checkpoint { number, bytes, kept, took, .. } => {
                 let late = self.overdue();
                 self.checkpoints += 1;
-                self.last = (*number, *bytes, *kept);
+                self.last = (number.0, *bytes, *kept);
                 self.saving += *took;
                 (self.base, self.made) = (now, Some(now));
                 self.recent.truncate(RECENT - 1);
                 self.recent.push_front(now);
                 late
             }
-            What::Regrouped { checkpoint, survives, .. } => {
+            ProgressReport::Regrouped { checkpoint, survives, .. } => {
                 Some(format!("parity groups change from checkpoint {checkpoint} on: {survives}"))
             }
-            What::Readonly { bytes, kept } => {
+            ProgressReport::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None
             }
-            What::Stored { spill, .. } => {
-                self.spill = self.spill.max(*spill);
-                None
-            }
-            What::Step { step } => {
-                self.rebuild.step(*step);
-                None
-            }
-            What::Rebuilding { pe, bytes, of } => {
-                self.rebuild.hear(now, *pe, (*bytes, *of));
-                None
-            }
-            What::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
-            What::Rebuilt { pe, from, .. } => {
+            ProgressReport::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
+            ProgressReport::Rebuilt { pe, from, .. } => {
                 self.came_back(*pe, format!("rebuilt from {}", Pe::names(from)))
             }
-            What::Resumed { checkpoint, took } => {
-                let after = after(self.is_back(now), *took, "restart");
+            ProgressReport::Resumed { checkpoint, took } => {
+                let after = after(recovery, *took, "restart");
                 self.restart = Some(Restart { checkpoint: *checkpoint, after, overdue: false });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
-            What::Replayed { pe, checkpoint, calls, took } => {
+            ProgressReport::Replayed { pe, checkpoint, calls, took } => {
                 self.back.remove(pe);
-                let recovery = self.back.is_empty().then(|| self.is_back(now)).flatten();
                 Some(format!(
                     "PE {pe} rolled back locally to checkpoint {checkpoint} and has caught up \
                      {}: {} from logs, no other PE rolled back",
@@ -159,8 +174,7 @@ impl JobStatistics {
                     count(*calls, "call")
                 ))
             }
-            What::Alone { pe, checkpoint, took } => {
-                let recovery = self.is_back(now);
+            ProgressReport::Alone { pe, checkpoint, took } => {
                 self.back.clear();
                 Some(format!(
                     "PE {pe} continues alone from checkpoint {checkpoint} {}: the others are in \
@@ -168,20 +182,19 @@ impl JobStatistics {
                     after(recovery, *took, "restart")
                 ))
             }
-            _ => None,
+            other => {
+                other.ignored_by(Reader::Statistics);
+                None
+            }
         }
     }
 
-    fn lost(&mut self, now: Duration, pes: &[Pe], with_node: bool) -> Option<String> {
+    fn lost(&mut self, pes: &[Pe], with_node: bool) -> Option<String> {
         let late = self.restarted();
         self.processes += if with_node { 0 } else { pes.len() };
         self.nodes += usize::from(with_node);
-        if self.died.is_none() && !self.goes_on {
-            self.died = Some(now);
-            self.pending = now.saturating_sub(self.base);
-        }
         self.back.extend(pes.iter().map(|&pe| (pe, None)));
-        (self.rebuild, self.recent) = Default::default();
+        self.recent.clear();
         late
     }
 
@@ -212,7 +225,8 @@ impl JobStatistics {
             took: self.made.map(|_| self.saving / made),
             processes: self.processes as u64,
             nodes: self.nodes as u64,
-            recovery: self.died.map(|died| (died, self.rebuild.progress(now))),
+            lost: self.open.lost().len(),
+            recovery: self.begun().map(|begun| (begun, self.open.progress(now))),
         }
     }
 
@@ -221,10 +235,15 @@ impl JobStatistics {
         Past { ran: now, recoveries: self.recoveries }
     }
 
-    /// Completes the recovery, if there was one; returns its duration.
-    fn is_back(&mut self, now: Duration) -> Option<Duration> {
+    /// Returns the time of the first death since all PEs last resumed; in shrink mode none do.
+    fn begun(&self) -> Option<Duration> {
+        self.open.begun().filter(|_| !self.goes_on)
+    }
+
+    /// Completes the recovery since `begun`, if there was one; returns its duration.
+    fn is_back(&mut self, now: Duration, begun: Option<Duration>) -> Option<Duration> {
         self.base = now;
-        let took = now.saturating_sub(self.died.take()?);
+        let took = now.saturating_sub(begun?);
         self.recovery += took;
         self.again += std::mem::take(&mut self.pending);
         self.recoveries += 1;
@@ -278,7 +297,7 @@ impl JobStatistics {
             let (again, recovery) = (time(self.again), time(self.recovery));
             format!("{again} of repeated work, {recovery} until all PEs resumed")
         };
-        let end = match (self.recoveries, self.died) {
+        let end = match (self.recoveries, self.begun()) {
             (_, None) => made_good(),
             (0, Some(_)) => "the job ended before all PEs resumed".to_owned(),
             (_, Some(_)) => {

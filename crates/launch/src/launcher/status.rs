@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
+use raidshmem_core::view::PeState;
 
-use super::rebuild::RebuildProgress;
 use super::statistics::Figures;
 use crate::live::{Bar, Frame};
+use raidshmem_report::progress::RebuildProgress;
 use raidshmem_report::words::{bytes, count, span, time};
 
 /// The maximum number of nodes, and of groups, with a line of their own in the view.
@@ -31,48 +32,45 @@ pub struct Title {
     pub group_of: Vec<usize>,
 }
 
-/// The display state of a PE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DisplayState {
-    Alive,
-    Starting,
-    Stopped,
-    /// Lost; not all PEs have resumed since.
-    Replaced,
-    /// Lost for good, in shrink mode.
-    Lost,
-    Finalizing,
-    Ended,
-}
-
-impl DisplayState {
-    const fn name(self) -> &'static str {
-        match self {
-            DisplayState::Alive => "alive",
-            DisplayState::Starting => "starting",
-            DisplayState::Stopped => "stopped",
-            DisplayState::Replaced => "being replaced",
-            DisplayState::Lost => "lost",
-            DisplayState::Finalizing => "in shmem_finalize",
-            DisplayState::Ended => "ended",
-        }
-    }
-}
-
 /// The status of a PE.
 #[derive(Debug, Clone)]
 pub struct PeNow {
     pub node: u32,
     pub incarnation: Incarnation,
-    pub being: DisplayState,
-    /// True if no process carries its number.
-    pub gone: bool,
-    /// True if it was lost and not all PEs have resumed since.
-    pub lost: bool,
+    pub state: PeState,
+    pub stopped: bool,
     /// Its process id, if its node has answered.
     pub pid: Option<u32>,
     /// The calls it has been waiting in for long.
     pub calls: Vec<String>,
+}
+
+impl PeNow {
+    /// Returns its state, without distinctions that the status does not show.
+    fn shown(&self) -> PeState {
+        match self.state {
+            over @ (PeState::Hole | PeState::Ended) => over,
+            _ if self.stopped => PeState::Stopped,
+            PeState::Waiting => PeState::Running,
+            PeState::Joining => PeState::Starting,
+            PeState::Recovering => PeState::Lost,
+            PeState::AtEnd => PeState::Finalizing,
+            other => other,
+        }
+    }
+}
+
+/// Returns the name of a state of [`PeNow::shown`].
+const fn name(state: PeState) -> &'static str {
+    match state {
+        PeState::Running | PeState::Waiting => "alive",
+        PeState::Stopped => "stopped",
+        PeState::Starting | PeState::Joining => "starting",
+        PeState::Lost | PeState::Recovering => "being replaced",
+        PeState::Hole => "lost",
+        PeState::Finalizing | PeState::AtEnd => "in shmem_finalize",
+        PeState::Ended => "ended",
+    }
 }
 
 /// The status of a node.
@@ -145,7 +143,7 @@ pub fn text(job: &Picture) -> String {
 fn describe(pe: &PeNow) -> String {
     let pid = pe.pid.map(|pid| format!("process {pid}, ")).unwrap_or_default();
     let calls: String = pe.calls.iter().map(|call| format!(", waits in {call}")).collect();
-    format!("{pid}{}, incarnation {}{calls}", pe.being.name(), pe.incarnation)
+    format!("{pid}{}, incarnation {}{calls}", name(pe.shown()), pe.incarnation)
 }
 
 /// Returns the terminal view.
@@ -186,9 +184,9 @@ fn by_state<'a, T: std::fmt::Display>(
     pes: impl Iterator<Item = (Pe, &'a PeNow)>,
     show: impl Fn(&[Pe]) -> T,
 ) -> String {
-    let mut states: BTreeMap<DisplayState, Vec<Pe>> = BTreeMap::new();
-    pes.for_each(|(pe, now)| states.entry(now.being).or_default().push(pe));
-    let each = states.iter().map(|(being, pes)| format!("{} {}", show(pes), being.name()));
+    let mut states: BTreeMap<PeState, Vec<Pe>> = BTreeMap::new();
+    pes.for_each(|(pe, now)| states.entry(now.shown()).or_default().push(pe));
+    let each = states.iter().map(|(&state, pes)| format!("{} {}", show(pes), name(state)));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -199,7 +197,7 @@ fn nodes(job: &Picture) -> Vec<String> {
         of.entry(now.node).or_default().push((pe, now));
     }
     let of = |node: &u32| of.get(node).map(Vec::as_slice).unwrap_or_default();
-    let whole = |node: &u32| of(node).iter().all(|(_, pe)| pe.being == DisplayState::Alive);
+    let whole = |node: &u32| of(node).iter().all(|(_, pe)| pe.shown() == PeState::Running);
     let all = job.nodes.len() <= LINES;
     let shown: Vec<&u32> = job.nodes.keys().filter(|node| all || !whole(node)).collect();
     let mut lines = Vec::new();
@@ -225,7 +223,7 @@ fn groups(job: &Picture) -> Vec<(bool, String)> {
     for (pe, &group) in Pe::all(job.title.group_of.len()).zip(&job.title.group_of) {
         of.entry(group).or_default().push(pe);
     }
-    let lost = |pe: &&Pe| job.pes.get(pe.at()).is_some_and(|pe| pe.lost);
+    let lost = |pe: &&Pe| job.pes.get(pe.at()).is_some_and(|pe| pe.state.is_lost());
     let line = |(group, members): (&usize, &Vec<Pe>)| {
         let lost: Vec<Pe> = members.iter().filter(lost).copied().collect();
         let state = match lost.as_slice() {
@@ -281,7 +279,7 @@ fn recovery(job: &Picture, does: String) -> String {
 
 /// Describes the current step of a recovery.
 fn step(job: &Picture, progress: &RebuildProgress) -> String {
-    let gone = numbered(job).filter(|(_, pe)| pe.gone);
+    let gone = numbered(job).filter(|(_, pe)| pe.state == PeState::Lost);
     let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
     match progress.step {
         Some(step) => step.name().to_owned(),
@@ -326,9 +324,8 @@ mod tests {
         let pe = |pe: usize| PeNow {
             node: (pe / each) as u32,
             incarnation: Incarnation(0),
-            being: DisplayState::Alive,
-            gone: false,
-            lost: false,
+            state: PeState::Running,
+            stopped: false,
             pid: Some(100 + pe as u32),
             calls: Vec::new(),
         };
@@ -351,7 +348,7 @@ mod tests {
     fn a_job_is_shown_with_all_its_processes() {
         let title = title(BackupMode::Raid5, vec![0, 1, 0, 1]);
         let mut job = job(&title, 2);
-        job.pes[1].being = DisplayState::Stopped;
+        job.pes[1].stopped = true;
         job.pes[2].calls.push("shmem_barrier_all".to_owned());
         job.nodes.get_mut(&1).unwrap().agent = None;
         job.nodes.get_mut(&0).unwrap().spares.push(55);
@@ -390,7 +387,7 @@ mod tests {
         let set = |job: &mut Picture, progress| job.figures.recovery = Some((at(88.0), progress));
         job.nodes.remove(&2);
         let lost = &mut job.pes[2];
-        (lost.being, lost.gone, lost.lost, lost.pid) = (DisplayState::Replaced, true, true, None);
+        (lost.state, lost.pid) = (PeState::Lost, None);
         set(&mut job, RebuildProgress::default());
         let shown = text(&job);
         for line in [
@@ -401,7 +398,7 @@ mod tests {
         ] {
             assert!(shown.contains(line), "`{line}` was expected in\n{shown}");
         }
-        job.pes[2].gone = false;
+        job.pes[2].state = PeState::Recovering;
         let last = |job: &Picture| view(job).lines.pop().unwrap();
         let waits = "recovery, for 2.0 s: waits until all PEs are in a checkpoint or restart";
         assert_eq!(last(&job), waits);
@@ -471,7 +468,7 @@ mod tests {
                 "no checkpoint yet",
             ]
         );
-        let lose = |pe: &mut PeNow| (pe.being, pe.lost) = (DisplayState::Replaced, true);
+        let lose = |pe: &mut PeNow| pe.state = PeState::Recovering;
         lose(&mut job.pes[15]);
         assert_eq!(
             view(&job).lines[1..3],

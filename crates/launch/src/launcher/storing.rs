@@ -96,7 +96,7 @@ impl Launcher {
                 Err(Order::Warn(line)) => self.telling.error(&line),
                 Err(Order::Stored { number, set, sizes, took, last }) => {
                     let Some(disk) = &self.disk else { continue };
-                    let (checkpoint, place) = (number.0, disk.place_of(set));
+                    let (checkpoint, place) = (number, disk.place_of(set));
                     let Sizes { files: bytes, raw, spill } = sizes;
                     let raw = disk.raw(raw);
                     let what = What::Stored { checkpoint, place, bytes, raw, spill, took };

@@ -160,9 +160,9 @@ fn at_end(pes: &[AtEnd]) -> Markup {
 
 /// Lists the lines that `oshrun` printed, with the time in the job.
 pub fn lines(record: &Record) -> Markup {
-    let said = record.events.iter().filter_map(|event| match &event.what {
-        What::Said { line } => Some((event.time, line)),
-        _ => None,
+    let said = record.events.iter().filter_map(|event| {
+        let What::Said { line } = &event.what else { return None };
+        Some((event.time, line))
     });
     let said: Vec<_> = said.collect();
     let more = said.len().saturating_sub(LINES);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use raidshmem_codec::stripe::{Layout, Scheme, Stripe};
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::settings::BackupMode;
 
 use crate::record::Record;
 use crate::story::Recovery;
@@ -41,13 +42,8 @@ impl Fate {
 }
 
 fn scheme(record: &Record) -> Option<Scheme> {
-    match record.job.mode.as_str() {
-        "single" | "double" => Some(Scheme::Mirror),
-        "raid4" => Some(Scheme::Raid4),
-        "raid5" => Some(Scheme::Raid5),
-        "rs" => Some(Scheme::Rs { parity: record.job.parity as usize }),
-        _ => None,
-    }
+    let mode = BackupMode::ALL.into_iter().find(|mode| mode.name() == record.job.mode)?;
+    mode.scheme(record.job.parity as usize)
 }
 
 /// Shows the groups, and the map of one of them.

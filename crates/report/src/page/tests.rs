@@ -6,7 +6,8 @@ use crate::job::SettingValue;
 use crate::record::tests::record;
 use crate::record::{AtEnd, Span};
 use crate::story::tests::eventful;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::ProgressReport;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use std::time::Duration;
 
 /// Fails unless every element is closed in order; returns the names of all.
@@ -137,7 +138,8 @@ fn the_page_of_a_large_job_is_bounded() {
         let (time, pes) = (Duration::from_millis(9000 + u64::from(number)), vec![Pe(number)]);
         let what = What::Lost { pes, node: None, cause: "died".to_owned() };
         record.events.push(Event { time, what });
-        let what = What::Resumed { checkpoint: 1, took: Duration::ZERO };
+        let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
+        let what = ProgressReport::Resumed { checkpoint, took }.into();
         record.events.push(Event { time, what });
     }
     let html = page(&record);

@@ -16,7 +16,7 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ChangedTiles;
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::{By, Changes, Look, StoreCounts};
+use raidshmem_core::store::delta::{Changes, Look, StoreCounts};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
 
@@ -65,8 +65,7 @@ pub fn compare(
 /// Returns the result of the comparison for a report; None if this PE did not compare.
 pub fn found(changes: &Changes) -> Option<ChangedTiles> {
     let (changed, of) = (changes.own.count() as u64, changes.tiles as u64);
-    let found = ChangedTiles { changed, of, by_pages: changes.by == By::Pages };
-    (changes.by != By::Nothing).then_some(found)
+    Some(ChangedTiles { changed, of, by: changes.by? })
 }
 
 /// Keeps the findings as the basis of the next checkpoint, once this one is agreed.

@@ -77,9 +77,9 @@ pub fn saved(
         world.members.report(ProgressReport::Checkpoint {
             number,
             bytes: len as u64,
-            parity_bytes: parity as u64,
-            micros: begun.elapsed().as_micros() as u64,
-            found,
+            kept: parity as u64,
+            took: begun.elapsed(),
+            changed: found,
         });
     }
     world.call_log().saved_with_log(number);

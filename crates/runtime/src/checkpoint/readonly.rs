@@ -96,8 +96,8 @@ pub fn report(world: &World, protection: &Protection) {
     let ranges = world.memory.readonly();
     let bytes = ranges.iter().map(|range| range.len()).sum::<usize>() as u64;
     if world.store.readonly.swap(bytes, Ordering::Relaxed) != bytes && world.is_reporter() {
-        let parity_bytes = kept(world, protection) as u64;
-        world.members.report(ProgressReport::ReadOnly { bytes, parity_bytes });
+        let kept = kept(world, protection) as u64;
+        world.members.report(ProgressReport::Readonly { bytes, kept });
     }
 }
 

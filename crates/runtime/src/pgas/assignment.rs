@@ -16,7 +16,7 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{AssignmentMessage, Build, Job, Past, PeMessage, ToPe};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{Incarnation, Pe, ViewNumber};
-use raidshmem_core::settings::{Bind, Fabric, Settings};
+use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_core::view::{Member, View};
 use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::{is_open, memory, process};
@@ -137,10 +137,7 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
         heap_len,
         node_of: vec![0],
         machine_of: vec![0],
-        bind: Bind::None,
-        pages: settings.pages,
         fabric: Fabric::Shm,
-        device: None,
         resume: None,
         domains: Domains::default(),
     };

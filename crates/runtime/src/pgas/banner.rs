@@ -37,7 +37,7 @@ pub(super) fn greet(world: &World) {
         return;
     }
     if let Some(line) = run_time::line().filter(|_| world.settings.report) {
-        world.members.report(ProgressReport::Note(line));
+        world.members.report(ProgressReport::Note { line });
     }
     if startup::is_random() && world.segments.statics().is_some() {
         complain(

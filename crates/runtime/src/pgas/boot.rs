@@ -176,9 +176,9 @@ fn build(
     let (me, n_pes, incarnation) = (assignment.pe.at(), job.n_pes as usize, assignment.incarnation);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let part = Part::new(Arc::clone(&files[&assignment.node]), me * layout.total, layout.total);
-    let own = attach_own(&part, layout, job.pages)?.leak();
-    let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
-    let place = (own, part.clone());
+    let own = attach_own(&part, layout, settings.pages)?.leak();
+    let large = is_large(layout.heap_len, settings.pages);
+    let (how, place) = ((large, open_parts(&settings, &job)), (own, part.clone()));
     let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
     let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
@@ -188,9 +188,10 @@ fn build(
         None => None, // a single PE: nothing to protect
     };
     let successor_of_memory = successor(&settings, &job, &assignment);
-    let pool = pool_of(&settings, &job, &assignment, oversubscribed);
+    let binds = channel.is_some() && settings.bind != Bind::None && !oversubscribed;
+    let pool = pool_of(&settings, &job, &assignment, binds);
     if assignment.from_disk {
-        let place = (own, &part, assignment.node);
+        let place = (own, &part, assignment.node, large);
         resume((&job, &protection, channel.as_deref()), place, &successor_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &successor_of_memory);
@@ -200,8 +201,8 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
-    let remote = open_fabric(&job, &assignment, own, oversubscribed, (&page, channel.as_ref()))?;
-    let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
+    let remote = open_fabric(&job, &settings, &assignment, own, oversubscribed, (&page, &channel))?;
+    let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let shrinks = policy.shrinks();
     let goes_back = protection.is_some() && !shrinks;
@@ -331,12 +332,12 @@ fn take_over_log(
 /// ends with an error message.
 fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
-    (own, part, node): (&'static Segment, &Part, u32),
+    (own, part, node, large): (&'static Segment, &Part, u32, bool),
     successor: &Successor,
     pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
-    let (n_pes, large) = (job.n_pes, is_large(own.layout().heap_len, job.pages));
+    let n_pes = job.n_pes;
     let Successor { job, pe, incarnation, checksum, .. } = *successor;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
     let target = LoadTarget { own, part, large, protection, stamp, node, n_pes, pool };
@@ -385,17 +386,18 @@ fn successor(settings: &Settings, job: &Job, assignment: &AssignmentMessage) -> 
 }
 
 /// Starts the worker threads of this PE: its share of the processors, or as many as configured.
+/// `binds` is true if agents bind PEs.
 fn pool_of(
     settings: &Settings,
     job: &Job,
     assignment: &AssignmentMessage,
-    oversubscribed: bool,
+    binds: bool,
 ) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
     let (here, home) =
         (machine(&assignment.node), job.node_of.get(assignment.pe.at()).map(machine));
-    let bound = job.bind != Bind::None && !oversubscribed && home == Some(here);
+    let bound = binds && home == Some(here);
     let sharing = match bound {
         true => 1,
         false => job.node_of.iter().filter(|&node| machine(node) == here).count(),
@@ -410,12 +412,13 @@ fn pool_of(
 /// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
     job: &Job,
+    settings: &Settings,
     assignment: &AssignmentMessage,
     segment: &'static Segment,
     oversubscribed: bool,
-    (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
+    (page, channel): (&Arc<Page>, &Option<Arc<Channel>>),
 ) -> Result<Option<Remote>, BootError> {
-    let (page, channel) = (Arc::clone(page), channel.cloned());
+    let (page, channel) = (Arc::clone(page), channel.clone());
     let watch = EngineEvents { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
     let (me, n_pes) = (assignment.pe.at(), job.n_pes as usize);
@@ -429,7 +432,7 @@ fn open_fabric(
         oversubscribed,
         events: Arc::clone(&events),
     };
-    let Some(engine) = engines::open(job.fabric, job.device.as_ref(), local)? else {
+    let Some(engine) = engines::open(job.fabric, settings.device.as_ref(), local)? else {
         return Ok(None);
     };
     if let Some(channel) = channel {

@@ -22,7 +22,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::{PeMessage, ProgressReport, WaitTarget};
+use raidshmem_core::message::{PeMessage, ProgressReport, Scrubbed, WaitTarget};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::status::Ending;
@@ -139,7 +139,7 @@ impl Completion<'_> {
         if dropped > 0 {
             let writes = if dropped == 1 { "write" } else { "writes" };
             let line = format!("PE {me}: {dropped} {writes} to lost PEs did nothing");
-            self.world.members.report(ProgressReport::Note(line));
+            self.world.members.report(ProgressReport::Note { line });
         }
         if !self.world.settings.report {
             return;
@@ -157,8 +157,9 @@ impl Completion<'_> {
             && self.world.settings.scrub != 0
             && self.world.settings.checksum
         {
-            let counts = *lock(&self.world.store.scrubbed);
-            self.world.members.report(ProgressReport::Scrubbed { pe: self.world.me(), counts });
+            let Scrubbed { bytes, damaged, repaired } = *lock(&self.world.store.scrubbed);
+            let pe = self.world.me();
+            self.world.members.report(ProgressReport::Scrubbed { pe, bytes, damaged, repaired });
         }
     }
 }

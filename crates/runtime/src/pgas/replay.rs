@@ -95,9 +95,9 @@ impl<'a> LogMeetings<'a> {
     pub(super) fn report_replay(self) {
         let replay = std::mem::take(&mut *lock(&self.world.local.replay));
         if replay.begun.is_some() {
-            let (pe, number) = (self.world.me(), self.world.store.agreed());
-            let (micros, calls) = (replay.took.as_micros() as u64, replay.replay.calls());
-            self.world.members.report(ProgressReport::Replayed { pe, number, micros, calls });
+            let (pe, checkpoint) = (self.world.me(), self.world.store.agreed());
+            let (took, calls) = (replay.took, replay.replay.calls());
+            self.world.members.report(ProgressReport::Replayed { pe, checkpoint, calls, took });
         }
     }
 }

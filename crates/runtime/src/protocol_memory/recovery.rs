@@ -101,25 +101,21 @@ impl RealMemory<'_> {
     }
 
     fn join(&self, driver: &Driver) {
-        let (world, number) = (self.world, driver.number());
-        let micros = self.begun.elapsed().as_micros() as u64;
+        let (world, checkpoint, took) = (self.world, driver.number(), self.begun.elapsed());
         match (driver.call(), driver.ends()) {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world
                     .completion()
                     .join_locally(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(ProgressReport::LocalRollback {
-                    pe: world.me(),
-                    number,
-                    micros,
-                });
+                let pe = world.me();
+                world.members.report(ProgressReport::Alone { pe, checkpoint, took });
             }
             (_, None) => {
                 world.completion().join_all(&self.view);
-                world.grouping().report_groups(number);
+                world.grouping().report_groups(checkpoint);
                 if world.me() == Pe(0) {
-                    world.members.report(ProgressReport::Resumed { number, micros });
+                    world.members.report(ProgressReport::Resumed { checkpoint, took });
                 }
             }
         }

@@ -32,8 +32,8 @@ const PERIOD_MS: u64 = 250;
 
 /// Reports that the memory of a dead process was adopted.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
-    let (pe, micros) = (world.me(), begun.elapsed().as_micros() as u64);
-    world.members.report(ProgressReport::Adopted { pe, number, bytes: len as u64, micros });
+    let (pe, checkpoint, bytes, took) = (world.me(), number, len as u64, begun.elapsed());
+    world.members.report(ProgressReport::Adopted { pe, checkpoint, bytes, took });
 }
 
 /// The result of a rebuild.
@@ -54,10 +54,10 @@ impl Rebuilt {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
             world.members.report(ProgressReport::Rebuilt {
                 pe: world.me(),
-                number,
+                checkpoint: number,
                 bytes: self.bytes as u64,
                 from: self.from.into_iter().collect(),
-                micros: begun.elapsed().as_micros() as u64,
+                took: begun.elapsed(),
             });
         }
     }

@@ -152,8 +152,8 @@ impl Scrub {
             self.patrol.repaired(spot);
         }
         if self.patrol.may_report() {
-            let (pe, part) = (self.world.me(), spot.name().to_owned());
-            self.world.members.report(ProgressReport::Damaged { pe, number, part, from });
+            let (pe, part, checkpoint) = (self.world.me(), spot.name().to_owned(), number);
+            self.world.members.report(ProgressReport::Damaged { pe, checkpoint, part, from });
         }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::quantity::ViewNumber;
 use crate::settings::{Rollback, Substitute};
-use crate::stall::PeProgress;
+use crate::view::PeState;
 
 /// Creates four PEs on nodes of their own, and a spare that is never used.
 fn four() -> Cluster {
@@ -39,8 +39,8 @@ fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     let hole = cluster.member(2);
     assert_eq!((hole.state, hole.incarnation.0, hole.memory), (State::ProcessDead, 0, 0));
     assert_eq!((cluster.machine.view.number.0, cluster.machine.next_proc), (2, started));
-    assert!(cluster.wiped().is_empty() && cluster.machine.is_lost(Pe(2)));
-    assert_eq!(cluster.machine.standing()[2], PeProgress::Hole);
+    assert!(cluster.wiped().is_empty());
+    assert_eq!(cluster.machine.standing()[2], PeState::Hole);
 
     come_to_the_end(&mut cluster, &[0, 1]);
     assert!(!told_to_finish(&cluster), "PE 3 computes");

@@ -12,11 +12,9 @@ fn raid5() -> Settings {
 }
 
 fn caught_up(cluster: &mut Cluster, pe: u32) {
-    let (number, micros, calls) = (CheckpointNumber(3), 1, 7);
-    cluster.says(
-        pe,
-        PeMessage::Report(ProgressReport::Replayed { pe: Pe(pe), number, micros, calls }),
-    );
+    let (checkpoint, calls, took) = (CheckpointNumber(3), 7, Duration::ZERO);
+    let report = ProgressReport::Replayed { pe: Pe(pe), checkpoint, calls, took };
+    cluster.says(pe, PeMessage::Report(report));
 }
 
 fn lines(cluster: &Cluster) -> Vec<&str> {
@@ -61,8 +59,8 @@ fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     // The rollback stays global until that recovery is over, whichever PE is lost meanwhile.
     cluster.die(3);
     assert!(!cluster.machine.view.local);
-    let (number, micros) = (CheckpointNumber(3), 1);
-    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { number, micros }));
+    let (checkpoint, took) = (CheckpointNumber(3), Duration::ZERO);
+    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, took }));
     cluster.die(3);
     assert!(cluster.machine.view.local);
 }

@@ -9,8 +9,8 @@ fn reports(cluster: &Cluster) -> Vec<&str> {
 }
 
 fn resume(cluster: &mut Cluster) {
-    let (number, micros) = (CheckpointNumber(1), 1);
-    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { number, micros }));
+    let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
+    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, took }));
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn new_groups_are_reported_once_with_what_they_survive() {
     let moves = cluster.machine.places.moves();
     assert_eq!(moves.iter().map(|one| one.pe).collect::<Vec<_>>(), [Pe(2)]);
     let anew = |cluster: &mut Cluster, group_of: Vec<u32>| {
-        let (number, words) = (CheckpointNumber(2), String::new());
-        let report = ProgressReport::Regrouped { number, group_of, words };
+        let (checkpoint, survives) = (CheckpointNumber(2), String::new());
+        let report = ProgressReport::Regrouped { checkpoint, group_of, survives };
         cluster.says(0, PeMessage::Report(report));
     };
     let home = cluster.member(2).node;

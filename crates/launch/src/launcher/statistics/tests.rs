@@ -1,4 +1,4 @@
-//! Lines and figures of jobs whose events are given.
+//! Tests of the sums, and of the lines on recoveries.
 
 use super::*;
 
@@ -10,26 +10,29 @@ fn at(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-fn checkpoint(number: u64) -> What {
-    let (bytes, kept, took) = (3 << 20, 1 << 20, at(0.5));
-    What::Checkpoint { number, bytes, kept, took, changed: None }
+const SECOND: CheckpointNumber = CheckpointNumber(2);
+
+fn checkpoint(number: u64) -> ProgressReport {
+    let (number, bytes, kept) = (CheckpointNumber(number), 3 << 20, 1 << 20);
+    ProgressReport::Checkpoint { number, bytes, kept, took: at(0.5), changed: None }
 }
 
-fn adopted(pe: Pe) -> What {
-    What::Adopted { pe, checkpoint: 2, bytes: 1, took: at(0.0) }
+fn adopted(pe: Pe) -> ProgressReport {
+    ProgressReport::Adopted { pe, checkpoint: SECOND, bytes: 1, took: at(0.0) }
 }
 
-fn rebuilt(pe: Pe) -> What {
-    What::Rebuilt { pe, checkpoint: 2, bytes: 1, from: vec![Pe(0), Pe(3)], took: at(0.0) }
+fn rebuilt(pe: Pe) -> ProgressReport {
+    let from = vec![Pe(0), Pe(3)];
+    ProgressReport::Rebuilt { pe, checkpoint: SECOND, bytes: 1, from, took: at(0.0) }
 }
 
-fn resumed() -> What {
-    What::Resumed { checkpoint: 2, took: Duration::from_micros(12_340) }
+fn resumed() -> ProgressReport {
+    ProgressReport::Resumed { checkpoint: SECOND, took: Duration::from_micros(12_340) }
 }
 
 impl JobStatistics {
-    fn at(&mut self, time: f64, what: What) -> Option<String> {
-        self.hear(&Event { time: at(time), what })
+    fn at(&mut self, time: f64, what: impl Into<What>) -> Option<String> {
+        self.hear(&Event { time: at(time), what: what.into() })
     }
 
     fn loses(&mut self, time: f64, pes: &[Pe], node: Option<u32>) -> Option<String> {
@@ -86,6 +89,21 @@ fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
 }
 
 #[test]
+fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
+    let mut job = chronicle(BackupMode::Raid5);
+    job.loses(3.0, &[Pe(1)], None);
+    assert_eq!(job.at(3.5, resumed()), None);
+    assert_eq!(job.at(4.0, checkpoint(3)), None);
+    let line = job.at(4.1, adopted(Pe(1))).unwrap();
+    assert!(line.contains("(PE 1 adopted)"), "{line}");
+    job.loses(5.0, &[Pe(1)], None);
+    job.at(5.5, resumed());
+    assert_eq!(job.at(6.0, checkpoint(4)), None);
+    let line = job.at(7.0, checkpoint(5)).unwrap();
+    assert!(!line.contains("adopted"), "the report never came: {line}");
+}
+
+#[test]
 fn a_recovery_that_failed_counts_nowhere() {
     let mut job = chronicle(BackupMode::Raid5);
     job.at(1.0, checkpoint(1));
@@ -110,7 +128,8 @@ fn a_recovery_that_failed_counts_nowhere() {
 #[test]
 fn two_that_rolled_back_locally_are_one_recovery_to_the_last_of_them() {
     let mut job = chronicle(BackupMode::Raid5);
-    let replayed = |pe| What::Replayed { pe, checkpoint: 2, calls: 7, took: at(0.25) };
+    let (checkpoint, calls, took) = (SECOND, 7, at(0.25));
+    let replayed = |pe| ProgressReport::Replayed { pe, checkpoint, calls, took };
     job.loses(1.0, &[Pe(1)], None);
     job.loses(1.5, &[Pe(2)], None);
     let first = job.at(2.0, replayed(Pe(1))).unwrap();
@@ -148,8 +167,8 @@ fn figures_are_those_of_now() {
     assert_eq!((figures.every, figures.took), (Some(at(2.0)), Some(at(0.5))));
     assert_eq!(figures.recovery, None);
     job.loses(42.0, &[Pe(1)], None);
-    job.at(43.0, What::Rebuilding { pe: Pe(1), bytes: 0, of: 100 });
-    job.at(44.0, What::Rebuilding { pe: Pe(1), bytes: 50, of: 100 });
+    job.at(43.0, ProgressReport::Rebuilding { pe: Pe(1), bytes: 0, of: 100 });
+    job.at(44.0, ProgressReport::Rebuilding { pe: Pe(1), bytes: 50, of: 100 });
     let figures = job.figures(at(44.0));
     assert_eq!((figures.processes, figures.nodes, figures.every), (1, 0, None));
     let (since, progress) = figures.recovery.unwrap();

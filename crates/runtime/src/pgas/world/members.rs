@@ -219,7 +219,7 @@ impl Membership {
     /// Reports a step of the recovery; only PE 0 does.
     pub(crate) fn report_step(&self, step: RecoveryStep) {
         if self.me == Pe(0) {
-            self.report(ProgressReport::Step(step));
+            self.report(ProgressReport::Step { step });
         }
     }
 

@@ -1,4 +1,6 @@
-//! Times as seconds in JSON, with six digits.
+//! Times as seconds in messages and in JSON, with six digits: `#[serde(with = "seconds")]`.
+
+#![allow(missing_docs)] // as serde requires them
 
 use std::time::Duration;
 
