@@ -89,21 +89,6 @@ fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
 }
 
 #[test]
-fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
-    let mut job = chronicle(BackupMode::Raid5);
-    job.loses(3.0, &[Pe(1)], None);
-    assert_eq!(job.at(3.5, resumed()), None);
-    assert_eq!(job.at(4.0, checkpoint(3)), None);
-    let line = job.at(4.1, adopted(Pe(1))).unwrap();
-    assert!(line.contains("(PE 1 adopted)"), "{line}");
-    job.loses(5.0, &[Pe(1)], None);
-    job.at(5.5, resumed());
-    assert_eq!(job.at(6.0, checkpoint(4)), None);
-    let line = job.at(7.0, checkpoint(5)).unwrap();
-    assert!(!line.contains("adopted"), "the report never came: {line}");
-}
-
-#[test]
 fn a_recovery_that_failed_counts_nowhere() {
     let mut job = chronicle(BackupMode::Raid5);
     job.at(1.0, checkpoint(1));
