@@ -80,7 +80,7 @@ static void apart(void) {
     keep(&is, sizeof is);
     keep(d, 16);
 
-    begin("constants"); /* every PE has them, so they need no record */
+    begin("constants");
     static const long fixed[3] = {1, 2, 3};
     shmem_getmem(out, fixed, sizeof fixed, next);
     keep(out, sizeof fixed);

@@ -80,8 +80,11 @@ fn types_have_few_methods() {
 #[test]
 fn methods_are_counted_by_type() {
     let mut methods = BTreeMap::new();
-    let text = "impl<'a, T: Into<U>> Part<'a> {\n    pub(in crate::x) fn a() {}\n    fn b() {\n        \
-                fn c() {}\n    }\n}\nimpl fmt::Debug for Part {\n    fn d() {}\n}\nfn e() {}\n";
+    let text = concat!(
+        "impl<'a, T: Into<U>> Part<'a> {\n    pub(in crate::x) fn a() {}\n",
+        "    fn b() {\n        fn c() {}\n    }\n}\n",
+        "impl fmt::Debug for Part {\n    fn d() {}\n}\nfn e() {}\n",
+    );
     count(&snippet(text), &mut methods);
     count(&snippet("impl Part<'_> {\n    pub unsafe fn f() {}\n}\n"), &mut methods);
     assert_eq!(methods, BTreeMap::from([("Part".to_owned(), 3)]));

@@ -35,13 +35,12 @@ fn execute(operation: Operation) -> u64 {
 }
 
 /// Executes an operation at once and records its result, or repeats the recorded result. Writes
-/// have no result, and constants need no record.
+/// have no result.
 #[cold]
 #[inline(never)]
 fn issue_recorded(operation: &Operation) -> u64 {
     let (call, place) = (operation.call, operation.place());
     match operation.kind {
-        _ if place.constant => execute(*operation),
         OperationKind::Get { from, dest, by } => {
             let shape = [by.blocks, by.block_bytes, by.source_bytes, from.offset];
             let shape = prelude::with(shape.map(|number| number as u64));
