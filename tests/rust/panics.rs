@@ -10,7 +10,7 @@ use raidshmem_runtime::pgas;
 
 fn fail(what: &str, words: SymSlice<u64>) {
     match what {
-        "library" => drop(pgas::world().nodes_of(std::iter::once(9999))),
+        "library" => drop(pgas::world().topology().nodes_of(std::iter::once(9999))),
         "own" => panic!("a panic of the program"),
         _ => {
             let refused = std::panic::catch_unwind(|| words.range(3..9)).is_err();
