@@ -426,7 +426,8 @@ fn the_man_pages_are_sound_and_complete() {
     let usage = run(Command::new(env!("CARGO_BIN_EXE_oshinfo")).arg("--help"));
     let is_option = |word: &&str| word.starts_with("--") && word.len() > 2;
     let options = |text: &str| {
-        let words = text.split([' ', '\n', '[', ']', ',']).filter(is_option).map(str::to_owned);
+        let ends = [' ', '\n', '[', ']', ',', ';'];
+        let words = text.split(ends).filter(is_option).map(str::to_owned);
         words.collect::<Vec<_>>()
     };
     assert!(!options(&help).is_empty() && !options(&usage).is_empty());

@@ -101,9 +101,8 @@ fn a_contraction_loses_the_tasks_that_were_begun() {
 fn a_panic_of_the_library_ends_the_job_and_one_of_the_program_is_a_death() {
     let run = |what: &str| job(3).args(&["--verbose"]).program(&example("panics"), &[what]).run();
     let outcome = run("library");
-    outcome
-        .status(3)
-        .says("raidshmem: PE 1: a library bug at crates/runtime/src/pgas/world/mod.rs:");
+    let place = "crates/runtime/src/pgas/world/topology.rs:";
+    outcome.status(3).says(&format!("raidshmem: PE 1: a library bug at {place}"));
     outcome.says("index out of bounds: the len is 3 but the index is 9999");
     outcome.check(outcome.count("a substitute") == 0, "no PE gets there again");
     let outcome = run("own");

@@ -268,7 +268,7 @@ fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
 fn without_checksums_damage_is_data() {
     let bare = [("SHMEM_FT_CHECKSUM", "0")];
     for words in ["--kill 1@4:before", "--kill-node 1@4:before"] {
-        goes_on(run("raid5", words, &bare, |_| ()).says("SHMEM_FT_CHECKSUM=0: damage in a "));
+        goes_on(run("raid5", words, &bare, |_| ()).says("SHMEM_FT_CHECKSUM=0: damage to a "));
         let outcome = run("raid5", words, &bare, |images| {
             let rules = Rules::new("raid5", images);
             images[2].flip(rules.at(&images[2], Spot::Snapshot(4, 20_000)), 3);
