@@ -1,8 +1,8 @@
 //! The events of a job: the one stream that feeds the log lines, the file of `--events`, the record
 //! of `--report` and the metrics.
 //!
-//! A new kind does not compile until its readers, and the PEs and nodes that it names, are written
-//! here or beside [`ProgressReport`]; a reader that ignores a kind of its own fails in tests.
+//! A new kind does not compile until its readers, and the PEs and nodes that it names, are listed
+//! here or with [`ProgressReport`]; a reader that ignores a kind of its own fails in tests.
 //!
 //! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`, without
 //! fields that have no value; times are seconds with six digits. docs/report.md lists the names and

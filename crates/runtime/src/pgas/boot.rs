@@ -183,10 +183,8 @@ fn build(
     let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), incarnation, level(&settings), settings.debug.then_some(say));
-    let protection = match channel {
-        Some(_) => first_groups(&settings, &job)?,
-        None => None, // a single PE: nothing to protect
-    };
+    // A single PE has no connection, and nothing to protect.
+    let protection = channel.as_ref().map(|_| first_groups(&settings, &job)).transpose()?.flatten();
     let successor_of_memory = successor(&settings, &job, &assignment);
     let binds = channel.is_some() && settings.bind != Bind::None && !oversubscribed;
     let pool = pool_of(&settings, &job, &assignment, binds);
