@@ -316,7 +316,7 @@ mod tests {
             ("[rack]\nleft = []", "rack.toml:2: left is an empty array: expected"),
             ("[rack]\nleft = ['node0',\n 7]", "rack.toml:3: left is of type integer: expected"),
             ("[rack]\nleft = ['n[3-1]']", "rack.toml:2: `n[3-1]` is not a host: expected a name"),
-            ("[Node]\nx = ['a']", "rack.toml:1: [Node] is built in: expected a name"),
+            ("[Node]\nx = ['a']", "rack.toml:1: [Node] is built in: expected the name"),
             (
                 "[rack]\nleft = ['node[0-2]']\nright = [\n 'node3',\n 'node[2-3]']",
                 "rack.toml:5: host node2 is in rack left and in rack right: expected one for each \

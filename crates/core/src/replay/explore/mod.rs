@@ -151,6 +151,9 @@ fn a_node_and_another_loss_anywhere() {
 /// The second loss may come in the replay after the first, of the same PE or of another.
 #[test]
 fn two_losses_anywhere() {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
+        return;
+    }
     few().iter().for_each(|program| holds(program, Losses::Together(2)));
 }
 
