@@ -81,11 +81,6 @@ fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
     assert_eq!(job.at(4.0, checkpoint(3)), None);
     let line = job.at(4.1, adopted(Pe(1))).unwrap();
     assert!(line.contains("(PE 1 adopted)"), "{line}");
-    job.loses(5.0, &[Pe(1)], None);
-    job.at(5.5, resumed());
-    assert_eq!(job.at(6.0, checkpoint(4)), None);
-    let line = job.at(7.0, checkpoint(5)).unwrap();
-    assert!(!line.contains("adopted"), "the report never came: {line}");
 }
 
 #[test]
@@ -135,7 +130,8 @@ fn a_restart_waits_for_the_fate_of_each_pe_but_not_forever() {
     assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from PEs 0,3)"), "{line}");
     job.loses(2.0, &[Pe(1)], None);
     assert_eq!(job.at(2.1, resumed()), None);
-    let line = job.at(2.2, checkpoint(3)).unwrap();
+    assert_eq!(job.at(2.2, checkpoint(3)), None);
+    let line = job.at(2.3, checkpoint(4)).unwrap();
     assert_eq!(line, "all PEs resume from checkpoint 2 after 100.0 ms (12.3 ms of it the restart)");
     job.loses(3.0, &[Pe(1)], None);
     assert_eq!(job.at(3.1, resumed()), None);
