@@ -93,6 +93,8 @@ const TABLE: &[Row] = &[
     ),
     (&["putchar", "getchar", "fputc", "putc", "fseek", "ftell"], "---", NONE, false),
     (&["write"], "-r-", NONE, false),
+    (&["pwrite"], "-r--", NONE, false),
+    (&["ftruncate"], "--", NONE, false),
     (&["read"], "-w-", NONE, false),
     (&["open", "unlink", "remove", "access"], "r--", NONE, false),
     (&["close", "isatty", "getpid", "getppid", "sysconf", "sched_yield"], "-", NONE, false),
@@ -330,7 +332,7 @@ pub fn is_input(name: &str) -> bool {
 /// Returns true if an input function may read back the data that it reads.
 #[must_use]
 pub fn is_output(name: &str) -> bool {
-    ["fwrite", "write"].contains(&name)
+    ["fwrite", "write", "pwrite"].contains(&name)
 }
 
 #[cfg(test)]
