@@ -277,8 +277,8 @@ fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
     assert!(seen >= 20, "{seen} examples");
 }
 
-/// In jacobi the switch `serial` is read only before the loop; in cg `mine` is always set first, and
-/// in bfs `waiting`; in hash `worked` is never read.
+/// In jacobi the switch `serial` is read only before the loop; in cg `mine` is always set first, in
+/// bfs `waiting`; in hash `worked` is never read.
 fn only_known_dead(name: &str, point: &Value) {
     let dead = point["dead"].as_array().expect("a list");
     let dead: Vec<_> = dead.iter().filter_map(|item| item["name"].as_str()).collect();

@@ -1,7 +1,7 @@
 //! The recovery under way: when it began, which PEs are still lost, and how far it is. Pure.
 //!
-//! A recovery begins with a loss. It ends when all PEs have resumed, when a PE continues
-//! alone because the others are in `shmem_finalize`, or when the last lost PE has caught up after a local
+//! A recovery begins with a loss. It ends when all PEs have resumed, when a PE continues alone
+//! because the others are in `shmem_finalize`, or when the last lost PE has caught up after a local
 //! rollback.
 //!
 //! The rate of a rebuild is the average of all PEs together since the first began, so that it
