@@ -9,17 +9,15 @@ use raidshmem_runtime::pgas::stream::Target;
 
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::{get_blocks, put_blocks};
-use crate::openshmem::memory::strides::{Strided, Strides};
+use crate::openshmem::memory::strides::Strided;
 
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Target) {
-    let by = shape.strides(call).unwrap_or(Strides::NOTHING);
-    put_blocks(call, dest, source, by, pe);
+    put_blocks(call, dest, source, shape.strides(call), pe);
 }
 
 /// Reads the blocks that `shape` describes.
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
-    let by = shape.strides(call).unwrap_or(Strides::NOTHING);
-    get_blocks(call, dest, source, by, pe);
+    get_blocks(call, dest, source, shape.strides(call), pe);
 }
 
 family! { STRIDED: "RMA, blocking";

@@ -107,7 +107,7 @@ impl Movement {
 
     /// Like [`Movement::alltoall`], with elements that lie apart; `shape` describes one block.
     pub fn alltoalls(group: Group, both: (Sym<u8>, SymIn<u8>), shape: Strided) -> Movement {
-        let block = shape.strides(group.call).unwrap_or(Strides::NOTHING);
+        let block = shape.strides(group.call);
         let step = |stride_bytes| bytes_of(group.call, block.blocks, stride_bytes);
         let steps = (step(block.dest_bytes), step(block.source_bytes));
         bytes_of(group.call, group.size, steps.0.max(steps.1));

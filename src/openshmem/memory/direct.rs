@@ -46,21 +46,21 @@ pub fn put_to(place: SegmentRange, source: In<u8>, by: Strides) {
     if place.world.loss_response().drops_at(place.pe) {
         return;
     }
-    for block in 0..by.blocks {
-        let (from, at) = (source.0.wrapping_add(block * by.source_bytes), block * by.dest_bytes);
-        if place.is_remote() {
-            // SAFETY: the caller guarantees every block of its buffer, unchanged until the
-            // operation is complete.
-            unsafe { place.put_remote(place.offset + at, from, by.block_bytes) };
-        } else {
-            // SAFETY: inside the extent of the place, in a mapped segment; the caller guarantees
-            // every block of its buffer.
-            unsafe { copy(from, place.at().wrapping_add(at), by.block_bytes) };
-        }
+    let block =
+        |block: usize| (source.0.wrapping_add(block * by.source_bytes), block * by.dest_bytes);
+    let blocks = (0..by.blocks).map(block);
+    if place.is_remote() {
+        // SAFETY: the caller guarantees every block of its buffer, unchanged until the operation is
+        // complete.
+        return blocks.for_each(|(from, at)| unsafe {
+            place.put_remote(place.offset + at, from, by.block_bytes);
+        });
     }
-    if !place.is_remote() {
-        place.world.segments.ring(place.pe);
-    }
+    // SAFETY: inside the extent of the place, in a mapped segment; the caller guarantees every
+    // block of its buffer.
+    blocks
+        .for_each(|(from, at)| unsafe { copy(from, place.at().wrapping_add(at), by.block_bytes) });
+    place.world.segments.ring(place.pe);
 }
 
 /// Copies blocks of a place of their extent to the caller's buffer.

@@ -1,7 +1,8 @@
-//! Puts and gets of the program, with a fast path for a single word of a mapped PE.
+//! Puts and gets of the program, with a fast path for one block of a mapped PE.
 //!
-//! There is one fast path per word size, not per type, and the exported functions jump to it.
-//! Whatever rules it out (an invalid PE, an address that is not symmetric, mapped or aligned, a
+//! There is one more per size of a single word, not per type, and the exported functions jump to
+//! it.
+//! Whatever rules a fast path out (an invalid PE, an address that is not symmetric, mapped or aligned, a
 //! log, a death, a call before initialisation) is detected and handled by the dispatch
 //! (`issue.rs`).
 
@@ -10,7 +11,7 @@ use raidshmem_runtime::pgas::stream::Target;
 use raidshmem_runtime::pgas::{self, World};
 
 use super::address::{In, Out, Sym, SymIn};
-use super::direct::copy_word;
+use super::direct::{copy, copy_word};
 use super::issue::issue;
 use super::operation::Operation;
 use super::strides::Strides;
@@ -120,8 +121,15 @@ fn put_any(
     bytes: usize,
     pe: Target,
 ) {
-    let by = Strides::one(check::bytes_of(call, count, bytes));
-    Operation::put(call, dest, source, by, pe).map(issue);
+    let bytes = check::bytes_of(call, count, bytes);
+    if source.addr() != 0
+        && let Some((world, pe, to)) = at_once(dest.addr(), bytes, pe)
+    {
+        // SAFETY: `to` is a range of a mapped segment; the caller guarantees its buffer.
+        unsafe { copy(source.0, to, bytes) };
+        return world.segments.ring(pe);
+    }
+    Operation::put(call, dest, source, Strides::one(bytes), pe).map(issue);
 }
 
 #[inline(never)]
@@ -133,8 +141,17 @@ fn get_any(
     bytes: usize,
     pe: Target,
 ) {
-    let by = Strides::one(check::bytes_of(call, count, bytes));
-    Operation::get(call, dest, source, by, pe).map(issue);
+    let bytes = check::bytes_of(call, count, bytes);
+    if dest.addr() != 0
+        && let Some((world, pe, from)) = at_once(source.addr(), bytes, pe)
+        && !world.in_prelude()
+    {
+        // SAFETY: `from` is a range of a mapped segment; the caller guarantees its buffer.
+        unsafe { copy(from, dest.0, bytes) };
+        world.loss_response().cut_short_at(pe); // the bytes may be leftovers of a lost node
+        return;
+    }
+    Operation::get(call, dest, source, Strides::one(bytes), pe).map(issue);
 }
 
 /// Copies blocks of a caller's buffer to a PE.

@@ -19,7 +19,7 @@ use super::{direct, logged, prelude};
 #[inline(always)] // the kind is a constant of the caller
 pub fn issue(operation: Operation) -> u64 {
     if operation.recorded && operation.place().world.in_prelude() {
-        return issue_recorded(&operation);
+        return issue_recorded(&{ operation }); // a copy, so that the original stays in registers
     }
     execute(operation)
 }
@@ -27,7 +27,7 @@ pub fn issue(operation: Operation) -> u64 {
 #[inline(always)]
 fn execute(operation: Operation) -> u64 {
     if operation.place().world.logs()
-        && let Some(found) = logged::execute(&operation)
+        && let Some(found) = logged::execute(&{ operation })
     {
         return found;
     }

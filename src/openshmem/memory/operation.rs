@@ -62,21 +62,23 @@ fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
     }
 }
 
+// Inlined, so that the kind is a constant where an operation is executed, and its parts stay in
+// registers.
 impl Operation {
-    #[inline]
+    #[inline(always)]
     fn recorded(call: &'static str, kind: OperationKind) -> Operation {
         Operation { call, kind, recorded: true }
     }
 
     /// Returns the operation without a part in the results that a substitute repeats: the call has
     /// a result of its own there, or the library needs the operation.
-    #[inline]
+    #[inline(always)]
     pub fn unrecorded(self) -> Operation {
         Operation { recorded: false, ..self }
     }
 
     /// Returns a put of blocks of the caller's buffer; None if it moves nothing.
-    #[inline]
+    #[inline(always)]
     pub fn put(
         call: &'static str,
         dest: Sym<u8>,
@@ -96,7 +98,7 @@ impl Operation {
     }
 
     /// Returns a get of blocks to the caller's buffer; None if it moves nothing.
-    #[inline]
+    #[inline(always)]
     pub fn get(
         call: &'static str,
         dest: Out<u8>,
@@ -116,7 +118,7 @@ impl Operation {
     }
 
     /// Returns an atomic update of a word.
-    #[inline(always)] // `how` and `previous` are constants of the caller
+    #[inline(always)]
     pub fn update(
         call: &'static str,
         word: Word,
@@ -128,13 +130,13 @@ impl Operation {
     }
 
     /// Returns a look at a word of this PE.
-    #[inline]
+    #[inline(always)]
     pub fn look(call: &'static str, word: Word) -> Operation {
         Operation::recorded(call, OperationKind::Look { word }).unrecorded()
     }
 
     /// Returns the place of the operation.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self) -> SegmentRange {
         match self.kind {
             OperationKind::Put { to, .. } => to,

@@ -34,10 +34,10 @@ pub struct Strided {
 }
 
 impl Strided {
-    /// Returns the checked strides in bytes; `None` if there is nothing to move.
-    pub fn strides(self, call: &'static str) -> Option<Strides> {
+    /// Returns the checked strides in bytes; those of a call that moves nothing are not checked.
+    pub fn strides(self, call: &'static str) -> Strides {
         if self.nblocks == 0 || self.bsize == 0 {
-            return None;
+            return Strides::NOTHING;
         }
         let block_bytes = bytes_of(call, self.bsize, self.element_bytes);
         let stride = |name: &str, stride: isize| match usize::try_from(stride) {
@@ -45,14 +45,13 @@ impl Strided {
             _ => misuse(call, format_args!("{name} {stride}: expected {} or more", self.bsize)),
         };
         let (dest_bytes, source_bytes) = (stride("dst", self.dst), stride("sst", self.sst));
-        Some(Strides { blocks: self.nblocks, block_bytes, dest_bytes, source_bytes })
+        Strides { blocks: self.nblocks, block_bytes, dest_bytes, source_bytes }
     }
 }
 
 impl Strides {
     /// A transfer of nothing.
-    pub const NOTHING: Strides =
-        Strides { blocks: 0, block_bytes: 0, dest_bytes: 0, source_bytes: 0 };
+    const NOTHING: Strides = Strides { blocks: 0, block_bytes: 0, dest_bytes: 0, source_bytes: 0 };
 
     /// Returns a transfer of one block.
     pub const fn one(bytes: usize) -> Strides {
@@ -65,7 +64,11 @@ impl Strides {
     }
 
     /// Returns the bytes from the first to the last block whose starts are `stride_bytes` apart.
+    #[inline]
     pub fn extent(&self, call: &'static str, stride_bytes: usize) -> usize {
+        if self.blocks == 1 {
+            return self.block_bytes; // without a stride, on the path of every contiguous transfer
+        }
         let gaps = bytes_of(call, self.blocks.saturating_sub(1), stride_bytes);
         match gaps.checked_add(self.block_bytes) {
             Some(bytes) if isize::try_from(bytes).is_ok() => bytes,

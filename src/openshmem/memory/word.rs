@@ -108,7 +108,7 @@ impl Word {
     }
 
     /// Updates the word atomically and wakes the PE, without waiting for completion.
-    #[inline]
+    #[inline(always)] // `how` is a constant of the caller
     pub fn change(self, how: Update, value: u64) {
         let SegmentRange { world, pe, .. } = self.place;
         if world.loss_response().drops_at(pe) {
