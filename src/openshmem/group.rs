@@ -39,11 +39,13 @@ use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
 use raidshmem_core::settings::Collectives;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_runtime::pgas::gathering::MeetingGroup;
 use raidshmem_runtime::pgas::{self, Fault};
 use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;
 use super::memory::address::Sym;
+use super::memory::prelude;
 use super::memory::rma;
 use super::memory::slots::Slot;
 use super::memory::word::Word;
@@ -238,6 +240,18 @@ impl Group {
             pes: (0..self.size).map(|index| Pe(self.pe(index).cast_unsigned())).collect(),
             index: self.index,
         }
+    }
+
+    /// Returns its PEs as those of logged meetings. Members of a team have it in an equal slot, so
+    /// slot and members are its number.
+    pub fn meeting_group(&self) -> MeetingGroup {
+        if self.is_world() {
+            return MeetingGroup::World;
+        }
+        let slot = self.team.map_or(0, |slot| slot as u64 + 1);
+        let parts = [slot, self.start as u64, self.stride as u64, self.size as u64];
+        let pes = (0..self.size).map(|index| Pe(self.pe(index).cast_unsigned())).collect();
+        MeetingGroup::Part { number: prelude::with(parts) | 1, pes }
     }
 
     /// Agrees on one decision among the survivors, in shrink mode.

@@ -6,6 +6,7 @@
 use raidshmem_runtime::pgas;
 
 use super::check::misuse;
+use super::collective;
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
 use super::memory::prelude;
@@ -88,7 +89,7 @@ fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
         group.whole(&decision).map_err(|_| Unsplit::Fault)?;
         return Ok((decision.value, group.next_number()));
     }
-    let masks = || group.all_gather(MASK_AT, team::free()).unwrap_or_default();
+    let masks = || collective::all_gather(group, MASK_AT, team::free()).unwrap_or_default();
     let with = prelude::with([group.start as u64, group.stride as u64, group.size as u64]);
     let all = || masks().into_iter().reduce(|all, mask| all & mask).map_or(0, |all| all | IS_MADE);
     match prelude::value(group.call, with, all) {

@@ -74,8 +74,10 @@ static void turn(struct own *own) {
     CALL(shmem_barrier_all());
     value ^= block[1];
     CALL(shmem_free(block));
-    if (is(own, "unlogged") && round_ == 5)
-        CHECK(CALL(shmem_ptr(&total, own->me)));
+    if (is(own, "unlogged") && round_ == 5) {
+        uint64_t number;
+        CALL(shmemx_ft_get_checkpoint(mine, &total, sizeof(total), own->me, &number));
+    }
     token = round_;
     if (is(own, "needed") && round_ == 5)
         need(own);

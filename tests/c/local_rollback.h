@@ -10,6 +10,7 @@
  * returned the right data. PE 0 prints it, and the victim the number of its calls.
  *
  * what: again    the first substitute kills itself too, in its next call
+ *       node     it kills its agent, with which its node ends
  *       others   as turn() defines them
  */
 #ifndef LOCAL_ROLLBACK_H
@@ -36,17 +37,20 @@ struct own {
 
 static void turn(struct own *own);
 
-/* Runs before each logged call. */
-static inline void call(struct own *own) {
-    if (own->me == own->victim && ++own->calls == own->at && own->dies)
-        kill(getpid(), SIGKILL);
-}
-
-#define CALL(how) (call(own), how)
-
 static inline int is(const struct own *own, const char *what) {
     return !strcmp(own->what, what);
 }
+
+/* Runs before each logged call. */
+static inline void call(struct own *own) {
+    if (own->me != own->victim || ++own->calls != own->at || !own->dies)
+        return;
+    kill(is(own, "node") ? getppid() : getpid(), SIGKILL);
+    for (;;)
+        pause();
+}
+
+#define CALL(how) (call(own), how)
 
 int main(int argc, char **argv) {
     static long all[64], mine;

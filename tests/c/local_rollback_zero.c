@@ -2,7 +2,7 @@
  * local_rollback_zero: every collective with zero elements, in a program of local_rollback.h.
  *
  * what: plain  team collectives, typed and by bytes (the default)
- *       sets   also those of active sets, which are not logged, in round 5
+ *       sets   also those of active sets, in round 5
  */
 #include "local_rollback.h"
 

@@ -186,7 +186,7 @@ fn after_a_call_that_is_not_logged_all_roll_back() {
     let late = (per_round * 6 + 1).to_string();
     let outcome = PLAIN.run(&["1", &late, "unlogged"]);
     outcome.status(0);
-    all_went(&outcome, "shmem_ptr, which is not logged");
+    all_went(&outcome, "shmemx_ft_get_checkpoint, which is not logged");
     // In the interval after it the PE rolls back locally again.
     let later = (per_round * 7 + 8).to_string();
     let outcome = PLAIN.run(&["1", &later, "unlogged"]);

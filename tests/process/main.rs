@@ -3,7 +3,8 @@
 //!
 //! - [`local_rollback`]: a lost PE that rolls back locally; [`local_rollback_pairs`]: two of them;
 //!   [`local_rollback_zero`]: over calls that move nothing; [`local_rollback_words`]: with atomic
-//!   operations, signals and locks; [`local_rollback_apart`]: and then all PEs do;
+//!   operations, signals and locks; [`local_rollback_teams`]: in teams and active sets;
+//!   [`local_rollback_apart`]: and then all PEs do;
 //!   [`local_rollback_place`]: whichever way its checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
@@ -83,6 +84,7 @@ mod local_rollback;
 mod local_rollback_apart;
 mod local_rollback_pairs;
 mod local_rollback_place;
+mod local_rollback_teams;
 mod local_rollback_words;
 mod local_rollback_zero;
 mod memory;

@@ -384,6 +384,30 @@ impl<'a> Log<'a> {
         self.read((next as usize).checked_sub(1)?)
     }
 
+    /// Returns the first meeting of a group after the one at `last`, or of all. Moves `last` past the
+    /// meetings of other groups before it.
+    pub fn meeting_of(&self, group: u64, last: &mut Option<usize>) -> Option<Located> {
+        loop {
+            let found = self.meeting(*last)?;
+            if found.record.group() == group {
+                return Some(found);
+            }
+            *last = Some(found.from);
+        }
+    }
+
+    /// Returns true if the log has begun this era and interval.
+    pub fn is_in(&self, era: u64, interval: u64) -> bool {
+        // The interval is set last (`clear`).
+        self.get(Word::Interval) == interval && self.get(Word::Era) == era
+    }
+
+    /// Returns true if the rest of the interval has no records. A caller that reads the log after
+    /// that finds all records.
+    pub fn is_bare(&self) -> bool {
+        self.get(Word::BareFrom) != u64::MAX
+    }
+
     /// Publishes the stage of a process.
     pub fn set_stage(&self, incarnation: u32, stage: Stage) {
         self.set(Word::Stage, u64::from(incarnation) << 2 | stage as u64);

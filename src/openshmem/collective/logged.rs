@@ -1,12 +1,10 @@
-//! Collectives of all PEs in a job with logs, recorded once, at the level of the call.
+//! Collectives in a job with logs, recorded once, at the level of the call.
 //!
 //! Each PE leaves its contribution in its log and enters a meeting, then computes the result from
 //! all contributions. So no PE repeats a collective for a PE that rolls back locally, and an
 //! interrupted collective completes when the substitute reaches it.
 //!
 //! If a PE's log is full, or a PE made a call that is not logged, all PEs take the unlogged path.
-//!
-//! Left out: teams other than that of all PEs, and active sets, which are not logged.
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_runtime::pgas::gathering::MeetingOutcome;
@@ -27,24 +25,22 @@ const PIECE: usize = 1024;
 /// The outcome of a collective, or None if it takes the unlogged path.
 pub type Outcome = Option<Result<(), Fault>>;
 
-/// Returns true if the group is that of all PEs and its collectives are currently logged.
-pub fn applies(group: &Group) -> bool {
-    let world = pgas::world();
-    if !group.is_world() {
-        world.call_log().unlogged(group.call);
-    }
-    group.is_world() && world.logs()
+/// Returns true if collectives are currently logged.
+pub fn applies() -> bool {
+    pgas::world().logs()
 }
 
-/// Meets all PEs with the contribution `what`; `make` computes the result from all contributions.
+/// Meets the PEs of a group with the contribution `what`; `make` computes the result from all
+/// contributions.
 fn meet(
-    call: &'static str,
+    group: &Group,
     with: u64,
     what: &[u8],
     mut make: impl FnMut(&World, &[(usize, usize)]),
 ) -> Outcome {
     let world = pgas::world();
-    match world.log_meetings().meet_logged(Call { name: call, with }, what) {
+    let call = Call { name: group.call, with };
+    match world.log_meetings().meet_group(&group.meeting_group(), call, what) {
         MeetingOutcome::Cut => Some(Err(Fault)),
         MeetingOutcome::Plain => {
             world.log_meetings().is_met();
@@ -58,24 +54,38 @@ fn meet(
     }
 }
 
-fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8] {
-    let (at, len) = parts[index];
-    world.segments.bytes_of(Pe::of(index), at, len)
+/// Returns the member of a group with an index.
+fn member(group: &Group, index: usize) -> Pe {
+    Pe(group.pe(index).cast_unsigned())
 }
 
-/// Runs a barrier of all PEs.
-pub fn barrier(call: &'static str, with: u64) -> Outcome {
-    meet(call, with, &[], |_, _| {})
+/// Runs a barrier of a group.
+pub fn barrier(group: &Group) -> Outcome {
+    meet(group, 0, &[], |_, _| {})
+}
+
+/// Gathers one number from each PE, by index.
+pub fn gather(group: &Group, number: u64) -> Option<Result<Vec<u64>, Fault>> {
+    let mut all = Vec::new();
+    let outcome = meet(group, 0, &number.to_ne_bytes(), |world, parts| {
+        let number = |(index, &(at, bytes)): (usize, &(usize, usize))| {
+            let bytes = world.segments.bytes_of(member(group, index), at, bytes);
+            bytes.try_into().map_or(0, u64::from_ne_bytes)
+        };
+        all = parts.iter().enumerate().map(number).collect();
+    });
+    outcome.map(|outcome| outcome.map(|()| all))
 }
 
 /// Moves bytes; returns the total.
 pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
     let (call, mut all) = (of.group.call, 0);
-    let outcome = meet(call, of.digest(), &of.contribution(), |world, parts| {
+    let outcome = meet(&of.group, of.digest(), &of.contribution(), |world, parts| {
         all = parts.iter().map(|(_, len)| len).sum();
         of.check_capacity(all);
         for one in of.moves(parts.iter().map(|(_, len)| *len).enumerate()) {
-            let from = &part(world, parts, one.giver)[one.packed..][..one.by.bytes()];
+            let (at, bytes) = (parts[one.giver].0 + one.packed, one.by.bytes());
+            let from = world.segments.bytes_of(member(&of.group, one.giver), at, bytes);
             let blocks = from.chunks_exact(one.by.block_bytes.max(1));
             for (nth, block) in blocks.enumerate() {
                 fill(call, of.dest.element(one.to + nth * one.by.dest_bytes), block);
@@ -87,15 +97,16 @@ pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
 
 /// Combines elements.
 pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Outcome {
-    let (call, members) = (of.group.call, (0..of.group.size).collect::<Vec<_>>());
+    let (group, call) = (&of.group, of.group.call);
+    let members = (0..group.size).collect::<Vec<_>>();
     let operands = of.operands(&members);
     let what = source(call, of.source.erase(), of.count * size_of::<T>());
-    meet(call, of.digest(), what, |world, parts| {
+    meet(group, of.digest(), what, |world, parts| {
         for first in (0..of.count).step_by(PIECE) {
             let len = PIECE.min(of.count - first);
             let read = |index: usize, into: &mut [T]| {
                 let at = parts[index].0 + first * size_of::<T>();
-                elements(world, Pe::of(index), at, into);
+                elements(world, member(group, index), at, into);
             };
             with_scratch(of.scratch_len(operands, len), |scratch| {
                 let result = of.combined((operands, len), scratch, read);

@@ -34,7 +34,6 @@ use super::memory::strides::Strided;
 /// Runs a collective on the one path that its job has. Logs that cannot hold it leave it to
 /// `direct`.
 fn carry_out<R>(
-    group: &Group,
     living: impl FnOnce() -> Result<R, Fault>,
     logged: impl FnOnce() -> Option<Result<R, Fault>>,
     direct: impl FnOnce() -> Result<R, Fault>,
@@ -42,13 +41,13 @@ fn carry_out<R>(
     if living::applies() {
         return living();
     }
-    let logged = logged::applies(group).then(logged).flatten();
+    let logged = logged::applies().then(logged).flatten();
     logged.unwrap_or_else(direct)
 }
 
 /// Moves bytes; returns the bytes in the destination if members contribute different lengths.
 fn move_bytes(of: &Movement) -> Result<usize, Fault> {
-    carry_out(&of.group, || living::movement(of), || logged::movement(of), || direct::movement(of))
+    carry_out(|| living::movement(of), || logged::movement(of), || direct::movement(of))
 }
 
 /// Combines elements, or returns the recorded result.
@@ -56,7 +55,7 @@ fn combine<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let bytes = of.checked();
     let act = || {
         let (living, logged) = (|| living::reduction(of), || logged::reduction(of));
-        carry_out(&of.group, living, logged, || direct::reduction(of)).map(|()| bytes)
+        carry_out(living, logged, || direct::reduction(of)).map(|()| bytes)
     };
     made(&of.group, of.dest.erase(), bytes, act).map(drop)
 }
@@ -67,7 +66,14 @@ pub fn sync(group: Group) -> Result<(), Fault> {
         return Ok(());
     }
     let meet = || group.meet();
-    carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
+    carry_out(meet, || logged::barrier(&group), meet)
+}
+
+/// Gathers one number from each PE over the word `at` of the group; returns them by index. The call
+/// has no other collective.
+pub fn all_gather(group: &Group, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
+    let living = || living::gather(group, number);
+    carry_out(living, || logged::gather(group, number), || group.all_gather(at, number))
 }
 
 /// Gathers one number from each PE; returns them by index.

@@ -28,7 +28,7 @@ pub enum Kind {
     Get,
     /// A wait until a condition holds.
     Wait,
-    /// A meeting of all PEs: a barrier, a collective, the heap.
+    /// A meeting of the PEs of a group: a barrier, a collective, the heap.
     Meeting,
     /// An atomic change or read of a word of a PE.
     Atomic,
@@ -111,6 +111,12 @@ impl LogRecord {
     pub fn taken(pe: Pe, from: usize, old: u64) -> LogRecord {
         let (at, block) = (from as u64, (0, old));
         LogRecord { kind: Kind::Taken, target: pe.0, time: 0, at, block, len: 0, digest: 0 }
+    }
+
+    /// Returns the group of a meeting, by its number among the groups of its PE; 0 for all PEs.
+    #[inline]
+    pub fn group(&self) -> u64 {
+        self.block.1
     }
 
     /// Returns the PE that the operation is for.

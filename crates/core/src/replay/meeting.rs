@@ -1,8 +1,9 @@
-//! Meetings of all PEs of a job with logs: barriers and collectives, executed once each.
+//! Meetings of PEs of a job with logs: barriers and collectives, executed once each.
 //!
-//! A PE appends its contribution to its log and posts its arrival. When all PEs have arrived, each
-//! computes the result from the logs of all. So no PE repeats a meeting for the local rollback of
-//! another, and PEs that wait in a meeting resume when the substitute arrives there.
+//! All PEs meet, or those of a team or an active set. A PE appends its contribution to its log and
+//! posts its arrival. When all have arrived, each computes the result from their logs. So no PE
+//! repeats a meeting for the local rollback of another, and PEs that wait in a meeting resume when
+//! the substitute arrives there.
 //!
 //! Invariant: the contribution of a PE to a meeting stays in its log until all PEs have agreed on a
 //! later checkpoint.
@@ -22,7 +23,7 @@ pub fn together(parts: &[Located]) -> Option<u64> {
     parts.iter().all(|found| found.record.digest == digest).then_some(time)
 }
 
-/// Joins a meeting of all PEs with the contribution `what`, and waits for the other PEs. Returns
+/// Joins a meeting with the contribution `what`, and waits for the other PEs. Returns
 /// the view in which all contributions can be read; None if a PE left no record: the meeting then
 /// takes place as in a job without logs.
 ///

@@ -61,7 +61,7 @@ rules! {
         "shmem_team_my_pe" "" "shmem_team_n_pes" "" "shmem_team_get_config" ""
         "shmem_team_translate_pe" "" "shmem_ctx_get_team" ""
         "shmemx_ft_readonly" "" "shmemx_ft_writable" ""
-        "shmemx_ft_place" ""
+        "shmemx_ft_place" "" "shmem_ptr" "" "shmem_team_ptr" ""
         "shmem_clear_cache_inv" "" "shmem_clear_cache_line_inv" "" "shmem_set_cache_inv" ""
         "shmem_set_cache_line_inv" "" "shmem_udcflush" "" "shmem_udcflush_line" "";
     Bytes:
@@ -133,7 +133,6 @@ rules! {
         "shmem_global_exit" "" "shmem_checkpoint_all" "" "shmem_query_fault" ""
         "shmem_restart_pes" "" "shmem_ft_algo_init" "";
     Global:
-        "shmem_ptr" "" "shmem_team_ptr" ""
         "shmemx_ft_agree" "" "shmemx_ft_shrink" "" "shmemx_ft_failed" "" "shmemx_ft_on_fault" ""
         "shmemx_ft_put2" "" "shmemx_ft_get_checkpoint" "" "shmemx_ft_shadow" ""
         "shmemx_ft_faulted" "" "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
@@ -190,8 +189,8 @@ pub const fn is_covered(pre: &str, post: &str) -> bool {
         Rule::BytesAndSignal | Rule::Atomic | Rule::Lock | Rule::Event => true,
         Rule::Wait | Rule::Answer => true,
         Rule::Get => !starts(pre, "shmemx_"),
-        // Repeating the call creates the same context handle.
-        Rule::Handle => starts(pre, "shmem_ctx_"),
+        // Repeating the call creates the same handle.
+        Rule::Handle => true,
         Rule::Global => starts(pre, "shmemx_") && !is_collective(pre),
     }
 }
@@ -241,15 +240,15 @@ mod tests {
             ("shmem_", "_wait_until_any"),
             ("shmem_", "_test"),
             ("shmem_set_lock", ""),
+            ("shmem_team_create_ctx", ""),
+            ("shmem_team_split_2d", ""),
+            ("shmem_ptr", ""),
         ];
         covered.iter().for_each(|(pre, post)| assert!(is_covered(pre, post), "{pre}..{post}"));
         let others = [
-            ("shmem_ptr", ""),
-            ("shmem_ctx_ptr", ""),
-            ("shmem_team_create_ctx", ""),
             ("shmemx_ft_", "_get"),
             ("shmemx_ft_put2", ""),
-            ("shmem_team_split_2d", ""),
+            ("shmemx_ft_get_checkpoint", ""),
         ];
         others.iter().for_each(|(pre, post)| assert!(!is_covered(pre, post), "{pre}..{post}"));
     }
@@ -257,7 +256,7 @@ mod tests {
     #[test]
     fn a_routine_outside_the_table_has_no_rule() {
         assert_eq!(rule("shmem_", "_put"), Some(Rule::Bytes));
-        assert_eq!(rule("shmem_ptr", ""), Some(Rule::Global));
+        assert_eq!(rule("shmem_ptr", ""), Some(Rule::Local));
         for (pre, post) in [("shmem_", ""), ("shmem_", "_putt"), ("", ""), ("shmem_pt", "")] {
             assert_eq!(rule(pre, post), None);
         }

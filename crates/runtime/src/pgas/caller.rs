@@ -27,6 +27,7 @@ use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
+use super::gathering::MeetingGroup;
 
 /// The error of an access: all PEs roll back.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,9 @@ pub(super) struct Caller<'a> {
     world: &'a World,
     log: Log<'a>,
     call: &'static str,
-    /// The contribution of each PE.
+    /// The PEs that it meets.
+    group: &'a MeetingGroup,
+    /// The contribution of each of these PEs.
     pub parts: Vec<Located>,
     /// The view in which the handover began.
     view: ViewNumber,
@@ -93,8 +96,18 @@ impl<'a> Caller<'a> {
     /// Returns the port of a call.
     #[inline(always)]
     pub(super) fn new(world: &'a World, call: &'static str) -> Caller<'a> {
+        Caller::in_group(world, call, &MeetingGroup::World)
+    }
+
+    /// Returns the port of a call in which these PEs meet.
+    #[inline(always)]
+    pub(super) fn in_group(
+        world: &'a World,
+        call: &'static str,
+        group: &'a MeetingGroup,
+    ) -> Caller<'a> {
         let (log, view) = (world.call_log().own_log(), ViewNumber(0));
-        Caller { world, log, call, parts: Vec::new(), view }
+        Caller { world, log, call, group, parts: Vec::new(), view }
     }
 
     /// Waits until `is_so` holds; fails if all PEs roll back before that.
@@ -394,7 +407,7 @@ impl<'a> CallPort for Caller<'a> {
 
 impl MeetingPort for Caller<'_> {
     fn next_meeting(&mut self) -> Result<u64, Cut> {
-        Ok(lock(&self.world.local.meetings).met + 1)
+        Ok(self.world.log_meetings().last_met(self.group) + 1)
     }
 
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Cut> {
@@ -403,18 +416,22 @@ impl MeetingPort for Caller<'_> {
             self.log.link(meetings.last, from);
             meetings.last = Some(from);
         }
-        meetings.met = number;
         drop(meetings);
-        self.world.log_meetings().comes(&self.log, number);
+        self.world.log_meetings().set_last_met(self.group, number);
+        self.world.log_meetings().comes(self.group, &self.log, number);
         Ok(())
     }
 
     fn has_arrived(&mut self, number: u64) -> Result<(), Cut> {
-        lock(&self.world.local.meetings).met = number;
+        self.world.log_meetings().set_last_met(self.group, number);
         Ok(())
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {
+        if let MeetingGroup::Part { number, pes } = self.group {
+            let (meetings, group) = (self.world.log_meetings(), (*number, pes.as_slice()));
+            return self.wait(|| (0..pes.len()).all(|index| meetings.has_come(group, index)));
+        }
         let number = self.world.log_meetings().meeting(number);
         let (mut away, mut cut) = (self.others().collect::<Vec<Pe>>(), false);
         self.world.wait_raw(
@@ -442,7 +459,7 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Cut> {
-        let parts = self.world.log_meetings().parts(number);
+        let parts = self.world.log_meetings().parts(self.group, number);
         let time = parts.as_deref().and_then(together);
         self.parts = parts.unwrap_or_default();
         Ok(time)

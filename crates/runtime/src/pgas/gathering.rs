@@ -1,9 +1,10 @@
-//! Meetings of all PEs of a job with logs: barriers and collectives, once each.
+//! Meetings of PEs of a job with logs: barriers and collectives, once each.
 //!
-//! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
-//! only grows. When all have arrived, each reads all contributions from the logs. A substitute that
-//! repeats a meeting finds the contribution of its predecessor; PEs that wait in one continue when
-//! it arrives for the first time.
+//! A PE leaves its contribution in its log, and links it to that of its last meeting. To meet all
+//! PEs it also publishes the number of the meeting in a word that only grows; the members of a team
+//! or an active set look for the next record of their group in each other's logs. When all have
+//! arrived, each reads all contributions. A substitute that repeats a meeting finds the contribution
+//! of its predecessor; PEs that wait in one continue when it arrives for the first time.
 //!
 //! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
 //! checkpoint.
@@ -27,8 +28,22 @@ use super::World;
 use super::caller::{Caller, Cut};
 use super::local::{Call, RemotePlace};
 
-/// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
-/// valid in one view.
+/// The PEs that meet.
+#[derive(Debug, Clone)]
+pub enum MeetingGroup {
+    /// All PEs of the job.
+    World,
+    /// The PEs of a team or an active set.
+    Part {
+        /// A number other than zero that only meetings of this group have.
+        number: u64,
+        /// The members, by index.
+        pes: Vec<Pe>,
+    },
+}
+
+/// The contributions to a meeting, by index: the offset of each in the segment of its PE, and its
+/// length, as valid in one view.
 pub struct Parts {
     places: Vec<(usize, usize)>,
     view: ViewNumber,
@@ -50,6 +65,16 @@ pub struct LogMeetings<'a> {
     pub(super) world: &'a World,
 }
 
+impl MeetingGroup {
+    /// Returns its number, 0 for all PEs.
+    fn number(&self) -> u64 {
+        match self {
+            MeetingGroup::World => 0,
+            MeetingGroup::Part { number, .. } => *number,
+        }
+    }
+}
+
 impl World {
     /// Returns the meetings of PEs through their logs, and the replay of a log.
     #[inline]
@@ -66,15 +91,20 @@ impl LogMeetings<'_> {
 
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
     pub fn meet_logged(self, call: Call, what: &[u8]) -> MeetingOutcome {
+        self.meet_group(&MeetingGroup::World, call, what)
+    }
+
+    /// Comes to a meeting of these PEs with contribution `what`, and waits for the others.
+    pub fn meet_group(self, group: &MeetingGroup, call: Call, what: &[u8]) -> MeetingOutcome {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
-        let place = RemotePlace { pe: self.world.me(), at: 0, block: (0, 0) };
+        let number = group.number() as usize;
+        let place = RemotePlace { pe: self.world.me(), at: 0, block: (0, number) };
         let record = call.record(Kind::Meeting, place, what.len());
-        let mut caller = Caller::new(self.world, call.name);
+        let mut caller = Caller::in_group(self.world, call.name, group);
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
                 let parts = &caller.parts;
-                lock(&self.world.local.meetings).seen =
-                    parts.iter().map(|part| Some(part.from)).collect();
+                self.have_read(group, parts.iter().map(|part| Some(part.from)).collect());
                 let place = |part: &Located| (part.payload, part.record.len as usize);
                 MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
@@ -130,24 +160,83 @@ impl LogMeetings<'_> {
         self.meet_logged(call, &what)
     }
 
-    /// Posts the arrival of this PE at a meeting.
-    pub(super) fn comes(self, log: &Log, number: u64) {
-        log.set(Word::Met, self.meeting(number));
-        let others = Pe::all(self.world.n_pes()).filter(|&pe| pe != self.world.me());
-        others.for_each(|pe| self.world.segments.wake(pe));
+    /// Notes the last meeting that was read, of each PE of a group.
+    fn have_read(self, group: &MeetingGroup, seen: Vec<Option<usize>>) {
+        let mut meetings = lock(&self.world.local.meetings);
+        match group {
+            MeetingGroup::World => meetings.seen = seen,
+            MeetingGroup::Part { number, .. } => {
+                meetings.parts.entry(*number).or_default().seen = seen;
+            }
+        }
+    }
+
+    /// Returns the number of this PE's last meeting with a group.
+    pub(super) fn last_met(self, group: &MeetingGroup) -> u64 {
+        let meetings = lock(&self.world.local.meetings);
+        match group {
+            MeetingGroup::World => meetings.met,
+            MeetingGroup::Part { number, .. } => meetings.parts.get(number).map_or(0, |of| of.met),
+        }
+    }
+
+    /// Notes this PE's last meeting with a group.
+    pub(super) fn set_last_met(self, group: &MeetingGroup, met: u64) {
+        let mut meetings = lock(&self.world.local.meetings);
+        match group {
+            MeetingGroup::World => meetings.met = met,
+            MeetingGroup::Part { number, .. } => {
+                meetings.parts.entry(*number).or_default().met = met;
+            }
+        }
+    }
+
+    /// Posts the arrival of this PE at a meeting, whose record is linked.
+    pub(super) fn comes(self, group: &MeetingGroup, log: &Log, number: u64) {
+        match group {
+            MeetingGroup::World => {
+                log.set(Word::Met, self.meeting(number));
+                let others = Pe::all(self.world.n_pes()).filter(|&pe| pe != self.world.me());
+                others.for_each(|pe| self.world.segments.wake(pe));
+            }
+            MeetingGroup::Part { pes, .. } => {
+                pes.iter().for_each(|&pe| self.world.segments.wake(pe));
+            }
+        }
+    }
+
+    /// Returns true if a member of a part, by its index, has come to the next meeting, or leaves no
+    /// more records in this interval.
+    pub(super) fn has_come(self, (number, pes): (u64, &[Pe]), index: usize) -> bool {
+        let (log, own) = (self.world.call_log().log_of(pes[index]), self.world.call_log().own_log());
+        let is_bare = log.is_bare(); // before its records are read
+        log.is_in(own.get(Word::Era), own.get(Word::Interval))
+            && (self.next_of(number, (pes, index)).is_some() || is_bare)
+    }
+
+    /// Returns the record of a member's next meeting with a part.
+    fn next_of(self, number: u64, (pes, index): (&[Pe], usize)) -> Option<Located> {
+        let mut meetings = lock(&self.world.local.meetings);
+        let seen = &mut meetings.parts.entry(number).or_default().seen;
+        seen.resize(pes.len(), None);
+        self.world.call_log().log_of(pes[index]).meeting_of(number, &mut seen[index])
     }
 
     /// Returns the contributions to a meeting at which all have arrived; None if a PE left no
     /// record.
-    pub(super) fn parts(self, number: u64) -> Option<Vec<Located>> {
+    pub(super) fn parts(self, group: &MeetingGroup, number: u64) -> Option<Vec<Located>> {
+        if let MeetingGroup::Part { number: group, pes } = group {
+            return (0..pes.len()).map(|index| self.next_of(*group, (pes, index))).collect();
+        }
         let word = self.meeting(number);
         if Pe::all(self.world.n_pes())
             .any(|pe| self.world.call_log().log_of(pe).get(Word::BareFrom) <= word)
         {
             return None;
         }
-        let meetings = lock(&self.world.local.meetings);
-        let of = |pe: Pe| self.world.call_log().log_of(pe).meeting(meetings.seen[pe.at()]);
+        let mut meetings = lock(&self.world.local.meetings);
+        let of =
+            |pe: Pe| self.world.call_log().log_of(pe).meeting_of(0, &mut meetings.seen[pe.at()]);
         Pe::all(self.world.n_pes()).map(of).collect()
     }
 }

@@ -105,6 +105,12 @@ impl LossResponse<'_> {
         }
     }
 
+    /// Returns true if the program may have a pointer to memory of PE `pe`. If only lost PEs roll
+    /// back, that is its own memory: no log has what is done through a pointer.
+    pub fn gives_pointer_to(self, pe: Pe) -> bool {
+        pe == self.world.me() || !self.world.local.is_on()
+    }
+
     /// Returns true if PE `pe` is lost for good, which happens only in shrink mode.
     pub fn lost_for_good(self, pe: Pe) -> bool {
         self.world.shrinks() && self.world.survivors().is_lost_now(pe)

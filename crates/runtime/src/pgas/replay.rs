@@ -36,8 +36,10 @@ impl<'a> LogMeetings<'a> {
             if found.record.kind == Kind::Meeting {
                 log.link(state.last, found.from);
                 state.last = Some(found.from);
-                let (first, _) = meetings.unwrap_or((found.record.at, found.record.at));
-                meetings = Some((first, found.record.at));
+                if found.record.group() == 0 {
+                    let (first, _) = meetings.unwrap_or((found.record.at, found.record.at));
+                    meetings = Some((first, found.record.at));
+                }
             }
             cursor.records.set(cursor.records.get() + 1);
         });
@@ -48,7 +50,8 @@ impl<'a> LogMeetings<'a> {
         let met = log.get(Word::Met);
         let said = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
         let (met, comes) = met_before(said, meetings);
-        comes.into_iter().for_each(|last| self.comes(&log, last));
+        comes.into_iter().for_each(|last| log.set(Word::Met, self.meeting(last)));
+        Pe::all(self.world.n_pes()).for_each(|pe| self.world.segments.wake(pe));
         (state.met, state.seen) = (met, vec![None; self.world.n_pes()]);
         drop(state);
         let begun = Some(std::time::Instant::now());

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -76,10 +77,22 @@ impl AppendCursor {
 /// The state of meetings in the logs.
 #[derive(Debug, Default)]
 pub struct ReplayState {
-    /// The last meeting that this PE entered, and its record.
+    /// The last meeting of all PEs that this PE entered.
     pub met: u64,
+    /// The record of its last meeting, with whichever group.
     pub last: Option<usize>,
-    /// The last meeting read of each PE.
+    /// The last meeting of all PEs that was read, of each PE.
+    pub seen: Vec<Option<usize>>,
+    /// The meetings of teams and active sets in this interval.
+    pub parts: BTreeMap<u64, PartState>,
+}
+
+/// The meetings of a team or an active set in an interval.
+#[derive(Debug, Default)]
+pub struct PartState {
+    /// The number of meetings that this PE entered.
+    pub met: u64,
+    /// The place in each member's log behind which its next meeting with the group is.
     pub seen: Vec<Option<usize>>,
 }
 
@@ -116,7 +129,7 @@ pub struct Local {
 impl Local {
     /// Returns the logging state of a new process.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
-        let meetings = ReplayState { met: 0, last: None, seen: vec![None; n_pes] };
+        let meetings = ReplayState { seen: vec![None; n_pes], ..ReplayState::default() };
         Local {
             on,
             light: on && futex::has_global_barrier(),
