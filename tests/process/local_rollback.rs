@@ -39,6 +39,11 @@ impl Subject {
         Subject { name, without_a_loss: OnceLock::new() }
     }
 
+    /// Returns a job with logs on several nodes.
+    pub fn on_nodes(&self, nodes: &str, what: &[&str]) -> Job {
+        with_logs().args(&["--nodes", nodes]).program(&program(self.name), what)
+    }
+
     /// Returns a job with logs.
     pub fn job(&self, what: &[&str]) -> Job {
         with_logs().program(&program(self.name), what)
@@ -186,7 +191,7 @@ fn after_a_call_that_is_not_logged_all_roll_back() {
     let late = (per_round * 6 + 1).to_string();
     let outcome = PLAIN.run(&["1", &late, "unlogged"]);
     outcome.status(0);
-    all_went(&outcome, "shmemx_ft_get_checkpoint, which is not logged");
+    all_went(&outcome, "shmemx_ft_failed, which is not logged");
     // In the interval after it the PE rolls back locally again.
     let later = (per_round * 7 + 8).to_string();
     let outcome = PLAIN.run(&["1", &later, "unlogged"]);

@@ -36,7 +36,7 @@ fn a_substitute_in_a_team_is_lost_in_its_replay() {
 fn the_node_of_a_member_of_teams_is_lost() {
     let late = TEAMS.calls() / 9 * 5;
     for call in sample((late..late + TEAMS.calls() / 9).collect(), 6) {
-        let outcome = TEAMS.job(&["1", &call.to_string(), "node"]).args(&["--nodes", "3"]).run();
+        let outcome = TEAMS.on_nodes("3", &["1", &call.to_string(), "node"]).run();
         TEAMS.right(&outcome);
         rolled_back_locally(&outcome, 1);
     }

@@ -1,9 +1,8 @@
 //! Puts and gets of the program, with a fast path for one block of a mapped PE.
 //!
 //! There is one more per size of a single word, not per type, and the exported functions jump to
-//! it.
-//! Whatever rules a fast path out (an invalid PE, an address that is not symmetric, mapped or aligned, a
-//! log, a death, a call before initialisation) is detected and handled by the dispatch
+//! it. Whatever rules a fast path out (an invalid PE, an address that is not symmetric, mapped or
+//! aligned, a log, a death, a call before initialisation) is detected and handled by the dispatch
 //! (`issue.rs`).
 
 use raidshmem_core::quantity::Pe;

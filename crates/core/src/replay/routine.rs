@@ -245,11 +245,8 @@ mod tests {
             ("shmem_ptr", ""),
         ];
         covered.iter().for_each(|(pre, post)| assert!(is_covered(pre, post), "{pre}..{post}"));
-        let others = [
-            ("shmemx_ft_", "_get"),
-            ("shmemx_ft_put2", ""),
-            ("shmemx_ft_get_checkpoint", ""),
-        ];
+        let others =
+            [("shmemx_ft_", "_get"), ("shmemx_ft_put2", ""), ("shmemx_ft_get_checkpoint", "")];
         others.iter().for_each(|(pre, post)| assert!(!is_covered(pre, post), "{pre}..{post}"));
     }
 

@@ -208,7 +208,8 @@ impl LogMeetings<'_> {
     /// Returns true if a member of a part, by its index, has come to the next meeting, or leaves no
     /// more records in this interval.
     pub(super) fn has_come(self, (number, pes): (u64, &[Pe]), index: usize) -> bool {
-        let (log, own) = (self.world.call_log().log_of(pes[index]), self.world.call_log().own_log());
+        let (log, own) =
+            (self.world.call_log().log_of(pes[index]), self.world.call_log().own_log());
         let is_bare = log.is_bare(); // before its records are read
         log.is_in(own.get(Word::Era), own.get(Word::Interval))
             && (self.next_of(number, (pes, index)).is_some() || is_bare)
