@@ -17,6 +17,7 @@
 //! prose            comments in plain English
 //! policy           lines that ask for the consequences of a loss
 //! documents        links, the book, the settings, the manual; also messages (errors.md)
+//! monitoring       the dashboard and the alerts of `--metrics`
 //! promises         guarantees, and the rules broken on purpose (mutants)
 //! sums             the summary of a run
 //! ```
@@ -31,6 +32,7 @@ mod form;
 mod layers;
 mod messages;
 mod methods;
+mod monitoring;
 mod mutants;
 mod names;
 mod policy;
