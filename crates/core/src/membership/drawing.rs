@@ -77,18 +77,18 @@ impl DrawnJob {
             };
             let verdict = PeMessage::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.members.pes[pe].stage {
-                Stage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
-                Stage::Finalizing if self.machine.members.all_in_finalize() => {
+                PeStage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
+                PeStage::Finalizing if self.machine.members.all_in_finalize() => {
                     vec![PeMessage::Finalized]
                 }
                 // It has seen the loss, and served the PEs that rolled back.
-                Stage::Finalizing if self.machine.members.pes[pe].joined < joined => {
+                PeStage::Finalizing if self.machine.members.pes[pe].joined < joined => {
                     vec![PeMessage::Finalizing { joined, cut: false }]
                 }
                 _ => Vec::new(),
             };
             events.extend(says.into_iter().map(|what| MembershipEvent::Message { proc, what }));
-            if self.machine.members.pes[pe].stage >= Stage::Finalized {
+            if self.machine.members.pes[pe].stage >= PeStage::Finalized {
                 events.push(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
             }
         }
@@ -132,14 +132,14 @@ impl DrawnJob {
         let carried = self.machine.members.pes[pe.at()].proc.is_some();
         match (self.machine.members.pes[pe.at()].stage, self.machine.view().pes[pe.at()].state) {
             _ if self.machine.out.is_ended() => "JobEnded",
-            (Stage::Starting, _) => "Starting",
-            (Stage::Finalizing, _) => "Finalizing",
-            (Stage::Finalized, _) => "Finalized",
-            (Stage::Unrecoverable, _) => "Unrecoverable",
-            (Stage::Running, State::Alive) => "Running",
-            (Stage::Running, _) if carried => "Replacing",
-            (Stage::Running, State::ProcessDead) => "ProcessDead",
-            (Stage::Running, State::NodeDead) => "NodeDead",
+            (PeStage::Starting, _) => "Starting",
+            (PeStage::Finalizing, _) => "Finalizing",
+            (PeStage::Finalized, _) => "Finalized",
+            (PeStage::Unrecoverable, _) => "Unrecoverable",
+            (PeStage::Running, State::Alive) => "Running",
+            (PeStage::Running, _) if carried => "Replacing",
+            (PeStage::Running, State::ProcessDead) => "ProcessDead",
+            (PeStage::Running, State::NodeDead) => "NodeDead",
         }
     }
 }

@@ -5,7 +5,7 @@
 //! loss cannot be repaired (`pgas::finish`), and report it here.
 
 use super::decisions::Decisions;
-use super::members::{Members, Stage};
+use super::members::{Members, PeStage};
 use super::nodes::LivingNodes;
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
@@ -17,7 +17,8 @@ use crate::view::State;
 impl Members {
     /// Ends the job: `pe`, which rolled back locally, needs PEs that have entered `shmem_finalize`.
     pub(super) fn needs_others(&self, pe: Pe, out: &mut Decisions) {
-        let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe.at());
+        let other =
+            self.pes.iter().position(|pe| pe.stage == PeStage::Finalizing).unwrap_or(pe.at());
         let words = format!(
             "unrecoverable: PE {pe} was lost when PE {other} had already entered shmem_finalize; \
              checkpoint before it to be safe to the end"
@@ -27,7 +28,7 @@ impl Members {
 
     /// Returns true if all PEs are in `shmem_finalize` and earlier losses have been repaired.
     pub(super) fn all_in_finalize(&self) -> bool {
-        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing && self.has_seen_losses(pe))
+        self.pes.iter().all(|pe| pe.stage >= PeStage::Finalizing && self.has_seen_losses(pe))
     }
 
     /// Lets all PEs leave `shmem_finalize` once all have entered it.
@@ -57,7 +58,7 @@ impl Members {
     pub(super) fn end_if_all_unrecoverable(&self, out: &mut Decisions) {
         let Some((status, words)) = out.verdict().cloned() else { return };
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
-        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Unrecoverable) {
+        if alive.into_iter().all(|(_, pe)| pe.stage == PeStage::Unrecoverable) {
             out.end(status, Some(words));
         }
     }
@@ -86,7 +87,7 @@ impl Members {
     pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended, out: &mut Decisions) {
         for &pe in lost {
             let how = if let Ended::Exited(_) = how { how } else { Ended::Exited(0) };
-            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (Stage::Finalized, Some(how));
+            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (PeStage::Finalized, Some(how));
         }
         out.say("all PEs are in shmem_finalize: the loss costs nothing");
         self.end_if_all_over(out);

@@ -5,7 +5,7 @@
 //! affect the job's status, which is the first status of a living PE that is not 0.
 
 use super::decisions::Decisions;
-use super::members::{Members, Stage};
+use super::members::{Members, PeStage};
 use super::nodes::LivingNodes;
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::quantity::{Pe, ViewNumber};
@@ -27,7 +27,7 @@ impl Members {
         for &pe in lost {
             let hole = &mut self.pes[pe.at()];
             (hole.stage, hole.status, hole.joined) =
-                (Stage::Finalized, Some(Ended::Exited(0)), ViewNumber(u64::MAX));
+                (PeStage::Finalized, Some(Ended::Exited(0)), ViewNumber(u64::MAX));
         }
         if self.all().all(|pe| self.is_hole(pe)) {
             return out.end(UNRECOVERABLE, Some("unrecoverable: every PE was lost".to_owned()));

@@ -1,4 +1,4 @@
-//! The PEs of a job: the view, and what the launcher knows of each PE beside it.
+//! The PEs of a job: the view, and the launcher's further knowledge of each PE.
 //!
 //! Part of the machine in [`super`].
 
@@ -18,7 +18,7 @@ use crate::settings::{Fabric, Rollback, Settings};
 use crate::view::{Member, PeState, State, View};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(super) enum PeStage {
     Starting,
     Running,
     Finalizing,
@@ -29,7 +29,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone)]
 pub(super) struct PeEntry {
     pub proc: Option<ProcId>,
-    pub stage: Stage,
+    pub stage: PeStage,
     pub memory_made: bool,
     /// Its process has received its number, and may have reported its engine's address.
     pub assigned: bool,
@@ -47,7 +47,7 @@ impl PeEntry {
     fn new() -> PeEntry {
         PeEntry {
             proc: None,
-            stage: Stage::Starting,
+            stage: PeStage::Starting,
             memory_made: false,
             assigned: false,
             reached: false,
@@ -123,11 +123,11 @@ impl Members {
         entry.memory_made && entry.proc.is_some_and(|proc| procs.is_ready(proc))
     }
 
-    /// Returns true if a PE is dead and its substitute is to be found now.
+    /// Returns true if a PE is dead and waits for a substitute.
     pub fn needs_substitute(&self, pe: Pe) -> bool {
         let (entry, member) = (&self.pes[pe.at()], &self.view.pes[pe.at()]);
         let free = entry.proc.is_none() && !entry.rests;
-        member.state != State::Alive && free && entry.stage != Stage::Finalized
+        member.state != State::Alive && free && entry.stage != PeStage::Finalized
     }
 
     /// Returns the incarnation of the next process of PE `pe`; the processes that the job starts
@@ -147,7 +147,7 @@ impl Members {
 
     /// Lets dead PEs run again, once their substitutes have seen the next view.
     pub fn await_substitutes(&mut self, lost: &[Pe]) {
-        lost.iter().for_each(|pe| self.pes[pe.at()].stage = Stage::Running);
+        lost.iter().for_each(|pe| self.pes[pe.at()].stage = PeStage::Running);
         self.fault_view = self.view.number.next();
     }
 
@@ -179,7 +179,7 @@ impl Members {
         let alive = member.state == State::Alive && member.incarnation == incarnation;
         let entry = &self.pes[pe.at()];
         // Once all are in finalize, no PE waits for operations in flight.
-        let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
+        let needed = matches!(entry.stage, PeStage::Running | PeStage::Finalizing);
         self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
     }
 
@@ -206,7 +206,7 @@ impl Members {
         let incarnation = self.next_incarnation(pe);
         let (entry, member) = (&mut self.pes[pe.at()], &mut self.view.pes[pe.at()]);
         (member.incarnation, member.state) = (incarnation, State::Alive);
-        entry.stage = Stage::Running;
+        entry.stage = PeStage::Running;
         if self.started {
             entry.crashes.begin();
         }
@@ -216,16 +216,18 @@ impl Members {
     pub fn standing(&self, procs: &Processes, lost: &BTreeSet<Pe>) -> Vec<PeState> {
         let of = |pe: Pe| match &self.pes[pe.at()] {
             _ if self.is_hole(pe) => PeState::Hole,
-            entry if entry.stage == Stage::Finalized || entry.status.is_some() => PeState::Ended,
+            entry if entry.stage == PeStage::Finalized || entry.status.is_some() => PeState::Ended,
             _ if self.view.pes[pe.at()].state != State::Alive => PeState::Lost,
             entry => match entry.stage {
-                Stage::Starting if entry.proc.is_some_and(|proc| procs.is_ready(proc)) => {
+                PeStage::Starting if entry.proc.is_some_and(|proc| procs.is_ready(proc)) => {
                     PeState::Joining
                 }
-                Stage::Starting => PeState::Starting,
-                Stage::Running | Stage::Unrecoverable if lost.contains(&pe) => PeState::Recovering,
-                Stage::Running | Stage::Unrecoverable => PeState::Running,
-                Stage::Finalizing | Stage::Finalized => PeState::Finalizing,
+                PeStage::Starting => PeState::Starting,
+                PeStage::Running | PeStage::Unrecoverable if lost.contains(&pe) => {
+                    PeState::Recovering
+                }
+                PeStage::Running | PeStage::Unrecoverable => PeState::Running,
+                PeStage::Finalizing | PeStage::Finalized => PeState::Finalizing,
             },
         };
         self.all().map(of).collect()

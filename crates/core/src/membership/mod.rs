@@ -54,7 +54,7 @@ use crate::view::State;
 use decisions::Decisions;
 pub use event::{Action, MembershipEvent};
 use faults::FaultRules;
-use members::{Members, Stage};
+use members::{Members, PeStage};
 use nodes::LivingNodes;
 use preludes::Preludes;
 use processes::{Processes, Role};
@@ -225,9 +225,9 @@ impl Membership {
                 self.preludes.keep(pe, record, node_list, out);
             }
             (PeMessage::GoBack { why }, Some(_)) => members.roll_all_back(&why, node_list, out),
-            (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = Stage::Finalized,
+            (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
-                members.pes[pe.at()].stage = Stage::Unrecoverable;
+                members.pes[pe.at()].stage = PeStage::Unrecoverable;
                 out.keep_verdict(status, words);
                 members.end_if_all_unrecoverable(out);
             }
@@ -247,7 +247,7 @@ impl Membership {
             return self.out.end(UNRECOVERABLE, Some(words));
         }
         let entry = &mut self.members.pes[pe.at()];
-        (entry.stage, entry.joined) = (Stage::Finalizing, joined);
+        (entry.stage, entry.joined) = (PeStage::Finalizing, joined);
         self.members.finish_if_all_in(&self.nodes, &mut self.out);
     }
 
@@ -270,16 +270,16 @@ impl Membership {
         let entry = &mut self.members.pes[pe.at()];
         entry.proc = None;
         match entry.stage {
-            Stage::Starting => return self.ended_at_start(pe, hello, how),
-            Stage::Unrecoverable => return self.members.end_if_all_unrecoverable(&mut self.out),
-            Stage::Finalized => {
+            PeStage::Starting => return self.ended_at_start(pe, hello, how),
+            PeStage::Unrecoverable => return self.members.end_if_all_unrecoverable(&mut self.out),
+            PeStage::Finalized => {
                 entry.status = Some(how);
                 if let Ended::Killed(_) = how {
                     self.out.say(format!("PE {pe} {how} after shmem_finalize"));
                 }
                 return self.members.end_if_all_over(&mut self.out);
             }
-            Stage::Running | Stage::Finalizing => {}
+            PeStage::Running | PeStage::Finalizing => {}
         }
         let members = &self.members;
         if self.mode.protects() || members.shrinks() || members.all_in_finalize() {
@@ -351,7 +351,7 @@ impl Membership {
             let words = format!("node {node} was lost before the job was complete");
             return self.out.end(1, Some(words));
         }
-        let is_over = |pe: &Pe| self.members.pes[pe.at()].stage == Stage::Finalized;
+        let is_over = |pe: &Pe| self.members.pes[pe.at()].stage == PeStage::Finalized;
         let (over, lost): (Vec<Pe>, Vec<Pe>) = lost.into_iter().partition(is_over);
         self.members.over_with_node(&over, how, self.mode.protects(), &mut self.out);
         if lost.is_empty() {
