@@ -10,9 +10,9 @@ use super::files::{CRATES, File, expect_none, rust, snippet};
 /// Methods that a type may have, in all its `impl` blocks of a crate.
 const METHODS_MAX: usize = 40;
 
-/// Types with more methods that still exist.
-const METHOD_DEBTS: &[&str] =
-    &["Agent", "Launcher", "Membership", "Model", "Peers", "Segments", "Shared"];
+/// Types with more methods, and why.
+const METHOD_DEBTS: &[(&str, &str)] =
+    &[("Peers", "the interface for programs, which call each routine without importing a trait")];
 
 /// Returns the type of an `impl` block of its own methods that begins at this line.
 fn owner(line: &str) -> Option<String> {
@@ -66,14 +66,14 @@ fn types_have_few_methods() {
             count(file, &mut methods);
         }
         for (of, count) in methods.into_iter().filter(|(_, count)| *count > METHODS_MAX) {
-            match METHOD_DEBTS.iter().find(|debt| **debt == of) {
-                Some(debt) => needed.push(*debt),
+            match METHOD_DEBTS.iter().find(|(debt, _)| *debt == of) {
+                Some((debt, _)) => needed.push(*debt),
                 None => wrong.push(format!("{root}: {of}: {count} methods of {METHODS_MAX}")),
             }
         }
     }
-    let paid = METHOD_DEBTS.iter().filter(|debt| !needed.contains(debt));
-    wrong.extend(paid.map(|debt| format!("METHOD_DEBTS: {debt} has few methods by now")));
+    let paid = METHOD_DEBTS.iter().filter(|(debt, _)| !needed.contains(debt));
+    wrong.extend(paid.map(|(debt, _)| format!("METHOD_DEBTS: {debt} has few methods by now")));
     expect_none(wrong);
 }
 

@@ -24,7 +24,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "crates/runtime/src/fault_tolerance.rs",
         "registers private memory that the caller promises to keep",
     ),
-    ("crates/launch/src/agent/mod.rs", "rings the bell in the control words of a PE"),
+    ("crates/launch/src/agent/local.rs", "rings the bell in the control words of a PE"),
     (
         "src/openshmem/context.rs",
         "registers the table of contexts, which is static, with the checkpoints",

@@ -22,7 +22,7 @@ use raidshmem_sys::lock;
 
 use crate::link::Handshake;
 use crate::pace::Pace;
-use crate::pair::{Pair, Route};
+use crate::pair::{Local as Bytes, Pair, Route, What, Work};
 use crate::wire::{Address, Message, RemoteAddress};
 
 /// Send queue entries reserved for answers.
@@ -305,6 +305,16 @@ impl Conn {
     /// Frees a slot.
     pub fn close(&self, tag: u32) {
         self.slots[tag as usize].state.store(0, Ordering::Release);
+    }
+
+    /// Ends a batch that was posted only in part, without the request that signals its completion.
+    /// Posts one more on the queue pair, which has failed by now, to signal it.
+    pub fn post_end(&self, sender: &mut Sender) {
+        let id = Ticket::Sent(self.index, (sender.posted + 1) as u32).pack();
+        let end = Work { id, what: What::Send(false), local: Bytes::Inline(&[]), signal: true };
+        if self.pair.get().is_some_and(|pair| pair.post(&[end]).is_ok()) {
+            sender.posted += 1;
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 //! device                                     choice of device, port and GID; limits
 //! objects  pair                              memory, queues; queue pairs
 //! conn                                       one connection: work requests, answers
+//! connections  blocks  receiving             all connections; registered memory for transfers
 //! poller                                     completion-queue poller
 //! shared                                     connections: setup, failure, teardown
 //! work                                       posting, waiting, requests of peers
@@ -48,7 +49,9 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod beat;
+mod blocks;
 mod conn;
+mod connections;
 mod device;
 mod link;
 mod objects;
@@ -56,6 +59,7 @@ mod pace;
 mod pair;
 mod poller;
 mod put;
+mod receiving;
 mod shared;
 mod transfer;
 mod windows;
@@ -142,7 +146,7 @@ impl Engine for Verbs {
     }
 
     fn disconnect(&self, pe: Pe) {
-        self.shared.disconnect(pe);
+        self.shared.connections.disconnect(pe);
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {

@@ -7,10 +7,12 @@
 
 use raidshmem_fabric::{Lost, Write};
 
+use crate::blocks::BLOCK;
 use crate::conn::{Conn, Used};
 use crate::objects::LINKED;
 use crate::pair::{INLINE, Local as Bytes, What, Work};
-use crate::shared::{BLOCK, Shared};
+use crate::shared::Shared;
+use crate::windows::Windows;
 
 /// Pieces that go out together.
 #[derive(Default)]
@@ -34,7 +36,7 @@ impl Shared {
     fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
         let conn = self.ready_in_order(writes[0].pe)?;
         if let [write] = writes
-            && let Some(mut work) = self.inline(&conn, write)
+            && let Some(mut work) = inline(&self.windows, &conn, write)
         {
             return self.submit(&conn, &mut work, (&[], false), wake).map(drop);
         }
@@ -43,58 +45,60 @@ impl Shared {
             for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
                 let bytes = &write.from[piece.at..piece.at + piece.len];
                 if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
-                    self.send(&conn, &mut batch, false)?; // holds no blocks while it asks
+                    batch.send(self, &conn, false)?; // holds no blocks while it asks
                 }
                 let key = self.key(&conn, piece.window)?;
                 let local = match bytes.len() <= INLINE {
                     true => Bytes::Inline(bytes),
-                    false => self.fill_block(&conn, &mut batch, bytes)?,
+                    false => batch.fill_block(self, &conn, bytes)?,
                 };
-                let what = What::Write(self.remote(piece.window, key, piece.offset));
+                let what = What::Write(self.windows.remote(piece.window, key, piece.offset));
                 batch.works.push(Work { id: 0, what, local, signal: false });
             }
         }
-        self.send(&conn, &mut batch, wake)
+        batch.send(self, &conn, wake)
     }
+}
 
-    /// Returns a put as one work request that contains its bytes, without allocating memory or a
-    /// block. `None` if it needs more, or if the window's address is not known yet.
-    fn inline<'a>(&self, conn: &Conn, write: &Write<'a>) -> Option<[Work<'a>; 1]> {
-        let piece = self.windows.pieces(write.offset, write.from.len(), INLINE).next()?;
-        let whole = piece.len == write.from.len();
-        let key = conn.keys[piece.window].place().filter(|_| whole)?;
-        let what = What::Write(self.remote(piece.window, key, piece.offset));
-        Some([Work { id: 0, what, local: Bytes::Inline(write.from), signal: false }])
-    }
+/// Returns a put as one work request that contains its bytes, without allocating memory or a block.
+/// `None` if it needs more, or if the window's address is not known yet.
+fn inline<'a>(windows: &Windows, conn: &Conn, write: &Write<'a>) -> Option<[Work<'a>; 1]> {
+    let piece = windows.pieces(write.offset, write.from.len(), INLINE).next()?;
+    let whole = piece.len == write.from.len();
+    let key = conn.keys[piece.window].place().filter(|_| whole)?;
+    let what = What::Write(windows.remote(piece.window, key, piece.offset));
+    Some([Work { id: 0, what, local: Bytes::Inline(write.from), signal: false }])
+}
 
+impl<'a> Batch<'a> {
     /// Posts the gathered work requests, if any.
-    fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
-        if batch.works.is_empty() {
+    fn send(&mut self, engine: &Shared, conn: &Conn, wake: bool) -> Result<(), Lost> {
+        if self.works.is_empty() {
             return Ok(());
         }
-        let number = self.submit(conn, &mut batch.works, (&batch.blocks, false), wake);
-        batch.works.clear();
-        batch.blocks.clear();
+        let number = engine.submit(conn, &mut self.works, (&self.blocks, false), wake);
+        self.works.clear();
+        self.blocks.clear();
         number.map(drop)
     }
 
     /// Copies bytes to a block, which belongs to the next work request; sends the earlier requests
     /// if blocks are short.
-    fn fill_block<'a>(
-        &self,
+    fn fill_block(
+        &mut self,
+        engine: &Shared,
         conn: &Conn,
-        batch: &mut Batch<'a>,
         bytes: &[u8],
     ) -> Result<Bytes<'a>, Lost> {
-        let block = match self.free_block() {
+        let block = match engine.blocks.take() {
             Some(block) => block,
             None => {
-                self.send(conn, batch, false)?;
-                self.until(conn, || self.free_block())?
+                self.send(engine, conn, false)?;
+                engine.until(conn, || engine.blocks.take())?
             }
         };
-        self.blocks.write(block as usize * BLOCK, bytes);
-        batch.blocks.push((batch.works.len(), block));
-        Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
+        engine.blocks.write(block, bytes);
+        self.blocks.push((self.works.len(), block));
+        Ok(Bytes::Span(engine.blocks.span(block, bytes.len())))
     }
 }

@@ -18,10 +18,12 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::Update;
 use raidshmem_fabric::{AmoRequest, Lost, Read};
 
+use crate::blocks::BLOCK;
 use crate::conn::{Conn, Used};
+use crate::device::Atomics;
 use crate::objects::LINKED;
 use crate::pair::{Local as Bytes, What, Work};
-use crate::shared::{BLOCK, Shared};
+use crate::shared::Shared;
 use crate::wire::{Message, RemoteAddress};
 use raidshmem_sys::lock;
 
@@ -61,7 +63,7 @@ struct Leaving {
 impl Shared {
     /// Returns the connection to `pe`, once it is open.
     fn ready(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
-        let conn = self.conn(pe)?;
+        let conn = self.connections.to(pe)?;
         if conn.is_broken() {
             return Err(conn.lost());
         }
@@ -121,118 +123,22 @@ impl Shared {
         pieces.try_for_each(|piece| self.ask_where(&conn, piece.window))
     }
 
-    pub(super) fn free_block(&self) -> Option<u32> {
-        lock(&self.free).pop()
-    }
-
-    /// Returns the remote address of bytes of a window.
-    pub(super) fn remote(
-        &self,
-        window: usize,
-        (base, key): RemoteAddress,
-        offset: usize,
-    ) -> RemoteAddress {
-        (base + (offset - self.windows.range(window).start) as u64, key)
-    }
-
     // ---- get ---------------------------------------------------------------------------------
 
     /// Reads all of `reads`, from the remaining peers even if one is lost.
     pub fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
-        let (mut leaving, mut flights, mut first) = (None, VecDeque::new(), Ok(()));
-        for of in 0..reads.len() {
-            let started = self.start(reads, of, &mut leaving, &mut flights);
+        let (mut call, mut first) = (GetCall::new(reads), Ok(()));
+        for of in 0..call.reads.len() {
+            let started = call.start(self, of);
             first = first.and(started);
         }
-        let departed = self.depart(&mut leaving, &mut flights);
+        let departed = call.depart(self);
         first = first.and(departed);
-        while let Some(flight) = flights.pop_front() {
-            let landed = self.land(reads, flight);
+        while let Some(flight) = call.flights.pop_front() {
+            let landed = call.land(self, flight);
             first = first.and(landed);
         }
         first
-    }
-
-    /// Starts a read; completes earlier ones if blocks are short.
-    fn start(
-        &self,
-        reads: &mut [Read],
-        of: usize,
-        leaving: &mut Option<Leaving>,
-        flights: &mut VecDeque<Flight>,
-    ) -> Result<(), Lost> {
-        let (pe, offset, len) = (reads[of].pe, reads[of].offset, reads[of].into.len());
-        let mut first = Ok(());
-        if leaving.as_ref().is_some_and(|leaving| leaving.conn.pe != pe) {
-            first = self.depart(leaving, flights);
-        }
-        let conn = self.ready_in_order(pe)?;
-        for piece in self.windows.pieces(offset, len, BLOCK) {
-            if conn.keys[piece.window].place().is_none() {
-                first = first.and(self.depart(leaving, flights)); // as in `put_to_one`
-            }
-            let key = self.key(&conn, piece.window)?;
-            let block = loop {
-                if let Some(block) = self.free_block() {
-                    break block;
-                }
-                first = first.and(self.depart(leaving, flights));
-                match flights.pop_front() {
-                    Some(flight) => first = first.and(self.land(reads, flight)),
-                    None => break self.until(&conn, || self.free_block())?,
-                }
-            };
-            let what = What::Read(self.remote(piece.window, key, piece.offset));
-            let part = TransferPart { of, at: piece.at, len: piece.len };
-            first = first.and(self.leave(&conn, what, (block, part), leaving, flights));
-        }
-        first
-    }
-
-    /// Adds a work request to those that go out together.
-    fn leave(
-        &self,
-        conn: &Arc<Conn>,
-        what: What<'static>,
-        (block, part): (u32, TransferPart),
-        leaving: &mut Option<Leaving>,
-        flights: &mut VecDeque<Flight>,
-    ) -> Result<(), Lost> {
-        let mut first = Ok(());
-        if leaving.as_ref().is_some_and(|all| !Arc::ptr_eq(&all.conn, conn)) {
-            first = self.depart(leaving, flights); // the peer has been replaced meanwhile
-        }
-        let fresh = || Leaving { conn: Arc::clone(conn), works: Vec::new(), parts: Vec::new() };
-        let all = leaving.get_or_insert_with(fresh);
-        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
-        all.works.push(Work { id: 0, what, local, signal: false });
-        all.parts.push((block, part));
-        if all.works.len() == LINKED {
-            first = first.and(self.depart(leaving, flights));
-        }
-        first
-    }
-
-    /// Posts the gathered work requests.
-    fn depart(
-        &self,
-        leaving: &mut Option<Leaving>,
-        flights: &mut VecDeque<Flight>,
-    ) -> Result<(), Lost> {
-        let Some(Leaving { conn, mut works, parts }) = leaving.take() else { return Ok(()) };
-        let blocks: Vec<Used> = parts.iter().map(|(block, _)| *block).enumerate().collect();
-        let last = self.submit(&conn, &mut works, (&blocks, true), false)?;
-        let first = last - works.len() as u64 + 1;
-        for (number, (block, part)) in (first..).zip(parts) {
-            flights.push_back(Flight { conn: Arc::clone(&conn), number, block, part });
-        }
-        Ok(())
-    }
-
-    /// Waits for a piece, and delivers its bytes.
-    fn land(&self, reads: &mut [Read], flight: Flight) -> Result<(), Lost> {
-        let TransferPart { of, at, len } = flight.part;
-        self.arrive(flight, &mut reads[of].into[at..at + len])
     }
 
     /// Waits for a work request, and copies its result.
@@ -240,12 +146,12 @@ impl Shared {
         let Flight { conn, number, block, .. } = flight;
         match self.until(&conn, || conn.done(number)) {
             Ok(true) => {
-                self.blocks.read(block as usize * BLOCK, into);
-                self.give_back(&[block]);
+                self.blocks.read(block, into);
+                self.blocks.give_back(&[block]);
                 Ok(())
             }
             Ok(false) => {
-                self.give_back(&[block]);
+                self.blocks.give_back(&[block]);
                 Err(conn.lost())
             }
             Err(lost) => {
@@ -253,7 +159,7 @@ impl Shared {
                 let mut sender = lock(&conn.sender);
                 if conn.done(number).is_some() {
                     drop(sender);
-                    self.give_back(&[block]);
+                    self.blocks.give_back(&[block]);
                 } else {
                     sender.blocks.push((number, block));
                 }
@@ -266,89 +172,35 @@ impl Shared {
 
     /// Updates words, those of the remaining peers even if one is lost.
     pub fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
-        let (mut open, mut first) = (VecDeque::new(), Ok(()));
-        for (at, ask) in asks.iter().enumerate() {
-            let taken = |answer| first = first.and(self.take(asks, answer, before));
-            match self.begin(ask, at, &mut open, taken) {
-                Ok(one) => open.push_back(one),
-                Err(lost) => first = first.and(Err(lost)),
+        let mut call = UpdateCall { asks, before, open: VecDeque::new(), first: Ok(()) };
+        for at in 0..asks.len() {
+            match call.begin(self, at) {
+                Ok(one) => call.open.push_back(one),
+                Err(lost) => call.note(Err(lost)),
             }
         }
-        for answer in open {
-            first = first.and(self.take(asks, answer, before));
+        while let Some(answer) = call.open.pop_front() {
+            call.take(self, answer);
         }
-        first
-    }
-
-    /// Starts update number `at`. Takes the results of earlier updates while no slot is free: a
-    /// thread never waits for a slot while it holds one.
-    fn begin(
-        &self,
-        ask: &AmoRequest,
-        at: usize,
-        open: &mut VecDeque<Open>,
-        mut take: impl FnMut(Open),
-    ) -> Result<Open, Lost> {
-        let conn = self.ready(ask.pe)?;
-        if let Some(what) = self.by_device(&conn, ask)? {
-            self.in_order(&conn)?;
-            let block = self.resource(&conn, || self.free_block(), open, &mut take)?;
-            let part = TransferPart { of: at, at: 0, len: size_of::<u64>() };
-            return self.submit_one(conn, what, block, part).map(Open::Device);
-        }
-        let tag = self.resource(&conn, || conn.ask(), open, &mut take)?;
-        let &AmoRequest { word, change, .. } = ask;
-        if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
-            conn.close(tag);
-            return Err(lost);
-        }
-        Ok(Open::Asked(conn, tag, at))
-    }
-
-    /// Posts a work request whose result arrives in `block`.
-    fn submit_one(
-        &self,
-        conn: Arc<Conn>,
-        what: What<'static>,
-        block: u32,
-        part: TransferPart,
-    ) -> Result<Flight, Lost> {
-        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
-        let mut work = [Work { id: 0, what, local, signal: true }];
-        let number = self.submit(&conn, &mut work, (&[(0, block)], true), false)?;
-        Ok(Flight { conn, number, block, part })
-    }
-
-    fn resource(
-        &self,
-        conn: &Conn,
-        free: impl Fn() -> Option<u32>,
-        open: &mut VecDeque<Open>,
-        take: &mut impl FnMut(Open),
-    ) -> Result<u32, Lost> {
-        loop {
-            if let Some(place) = free() {
-                return Ok(place);
-            }
-            match open.pop_front() {
-                Some(earlier) => take(earlier),
-                None => return self.until(conn, &free),
-            }
-        }
+        call.first
     }
 
     /// Returns the work request by which the peer's device performs the update, if it can.
     fn by_device(&self, conn: &Conn, ask: &AmoRequest) -> Result<Option<What<'static>>, Lost> {
         let AmoRequest { word, change, .. } = *ask;
         let whole = word.bytes == size_of::<u64>() && word.offset.is_multiple_of(word.bytes);
-        if !whole || !self.updates_by_device(conn) {
+        let by_device = conn.address.atomics && self.device.atomics != Atomics::None;
+        if !whole || !by_device {
             return Ok(None);
         }
         let piece = self.windows.pieces(word.offset, word.bytes, BLOCK).next();
         let Some(piece) = piece.filter(|piece| self.windows.is_visible(piece.window)) else {
             return Ok(None);
         };
-        let place = || Ok(self.remote(piece.window, self.key(conn, piece.window)?, word.offset));
+        let place = || {
+            let key = self.key(conn, piece.window)?;
+            Ok(self.windows.remote(piece.window, key, word.offset))
+        };
         Ok(match change.how {
             Update::Load => Some(What::FetchAdd(place()?, 0)),
             Update::Add => Some(What::FetchAdd(place()?, change.operand)),
@@ -357,25 +209,6 @@ impl Shared {
             }
             _ => None,
         })
-    }
-
-    /// Waits for the result of an update.
-    fn take(&self, asks: &[AmoRequest], one: Open, before: &mut [u64]) -> Result<(), Lost> {
-        let (conn, tag, at) = match one {
-            Open::Asked(conn, tag, at) => (conn, tag, at),
-            Open::Device(flight) => {
-                let (at, mut word) = (flight.part.of, [0; size_of::<u64>()]);
-                self.arrive(flight, &mut word)?;
-                before[at] = u64::from_ne_bytes(word);
-                if changes(&asks[at], before[at]) {
-                    self.wake(asks[at].pe);
-                }
-                return Ok(());
-            }
-        };
-        let answer = self.until(&conn, || conn.answered(tag));
-        conn.close(tag);
-        answer.map(|value| before[at] = value)
     }
 
     /// Updates a word without waiting.
@@ -390,7 +223,7 @@ impl Shared {
     pub fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
-            let Ok(conn) = self.conn(pe) else { continue };
+            let Ok(conn) = self.connections.to(pe) else { continue };
             let posted = lock(&conn.sender).posted;
             let posts = conn.posts.0.load(Ordering::Acquire);
             let quiet = || conn.is_quiet(posted, posts).then_some(());
@@ -404,11 +237,189 @@ impl Shared {
     pub fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
-            let Ok(conn) = self.conn(pe) else { continue };
+            let Ok(conn) = self.connections.to(pe) else { continue };
             conn.fence();
             first = first.and(conn.whole());
         }
         first
+    }
+}
+
+/// The reads of one call.
+struct GetCall<'a, 'b> {
+    reads: &'a mut [Read<'b>],
+    leaving: Option<Leaving>,
+    flights: VecDeque<Flight>,
+}
+
+impl<'a, 'b> GetCall<'a, 'b> {
+    fn new(reads: &'a mut [Read<'b>]) -> GetCall<'a, 'b> {
+        GetCall { reads, leaving: None, flights: VecDeque::new() }
+    }
+
+    /// Starts a read; completes earlier ones if blocks are short.
+    fn start(&mut self, engine: &Shared, of: usize) -> Result<(), Lost> {
+        let Read { pe, offset, .. } = self.reads[of];
+        let len = self.reads[of].into.len();
+        let mut first = Ok(());
+        if self.leaving.as_ref().is_some_and(|leaving| leaving.conn.pe != pe) {
+            first = self.depart(engine);
+        }
+        let conn = engine.ready_in_order(pe)?;
+        for piece in engine.windows.pieces(offset, len, BLOCK) {
+            if conn.keys[piece.window].place().is_none() {
+                first = first.and(self.depart(engine)); // as in `put_to_one`
+            }
+            let key = engine.key(&conn, piece.window)?;
+            let block = loop {
+                if let Some(block) = engine.blocks.take() {
+                    break block;
+                }
+                first = first.and(self.depart(engine));
+                match self.flights.pop_front() {
+                    Some(flight) => first = first.and(self.land(engine, flight)),
+                    None => break engine.until(&conn, || engine.blocks.take())?,
+                }
+            };
+            let what = What::Read(engine.windows.remote(piece.window, key, piece.offset));
+            let part = TransferPart { of, at: piece.at, len: piece.len };
+            first = first.and(self.leave(engine, &conn, what, (block, part)));
+        }
+        first
+    }
+
+    /// Adds a work request to those that go out together.
+    fn leave(
+        &mut self,
+        engine: &Shared,
+        conn: &Arc<Conn>,
+        what: What<'static>,
+        (block, part): (u32, TransferPart),
+    ) -> Result<(), Lost> {
+        let mut first = Ok(());
+        if self.leaving.as_ref().is_some_and(|all| !Arc::ptr_eq(&all.conn, conn)) {
+            first = self.depart(engine); // the peer has been replaced meanwhile
+        }
+        let fresh = || Leaving { conn: Arc::clone(conn), works: Vec::new(), parts: Vec::new() };
+        let all = self.leaving.get_or_insert_with(fresh);
+        let local = Bytes::Span(engine.blocks.span(block, part.len));
+        all.works.push(Work { id: 0, what, local, signal: false });
+        all.parts.push((block, part));
+        if all.works.len() == LINKED {
+            first = first.and(self.depart(engine));
+        }
+        first
+    }
+
+    /// Posts the gathered work requests.
+    fn depart(&mut self, engine: &Shared) -> Result<(), Lost> {
+        let Some(Leaving { conn, mut works, parts }) = self.leaving.take() else { return Ok(()) };
+        let blocks: Vec<Used> = parts.iter().map(|(block, _)| *block).enumerate().collect();
+        let last = engine.submit(&conn, &mut works, (&blocks, true), false)?;
+        let first = last - works.len() as u64 + 1;
+        for (number, (block, part)) in (first..).zip(parts) {
+            self.flights.push_back(Flight { conn: Arc::clone(&conn), number, block, part });
+        }
+        Ok(())
+    }
+
+    /// Waits for a piece, and delivers its bytes.
+    fn land(&mut self, engine: &Shared, flight: Flight) -> Result<(), Lost> {
+        let TransferPart { of, at, len } = flight.part;
+        engine.arrive(flight, &mut self.reads[of].into[at..at + len])
+    }
+}
+
+/// The updates of one call.
+struct UpdateCall<'a> {
+    asks: &'a [AmoRequest],
+    before: &'a mut [u64],
+    open: VecDeque<Open>,
+    first: Result<(), Lost>,
+}
+
+impl UpdateCall<'_> {
+    /// Keeps the first error.
+    fn note(&mut self, result: Result<(), Lost>) {
+        if self.first.is_ok() {
+            self.first = result;
+        }
+    }
+
+    /// Starts update number `at`. Takes the results of earlier updates while no slot is free: a
+    /// thread never waits for a slot while it holds one.
+    fn begin(&mut self, engine: &Shared, at: usize) -> Result<Open, Lost> {
+        let ask = &self.asks[at];
+        let conn = engine.ready(ask.pe)?;
+        if let Some(what) = engine.by_device(&conn, ask)? {
+            engine.in_order(&conn)?;
+            let block = self.resource(engine, &conn, || engine.blocks.take())?;
+            let part = TransferPart { of: at, at: 0, len: size_of::<u64>() };
+            return Flight::begin(engine, conn, what, block, part).map(Open::Device);
+        }
+        let tag = self.resource(engine, &conn, || conn.ask())?;
+        let &AmoRequest { word, change, .. } = ask;
+        if let Err(lost) = engine.ask(&conn, Message::Update { tag, word, change }) {
+            conn.close(tag);
+            return Err(lost);
+        }
+        Ok(Open::Asked(conn, tag, at))
+    }
+
+    fn resource(
+        &mut self,
+        engine: &Shared,
+        conn: &Conn,
+        free: impl Fn() -> Option<u32>,
+    ) -> Result<u32, Lost> {
+        loop {
+            if let Some(place) = free() {
+                return Ok(place);
+            }
+            match self.open.pop_front() {
+                Some(earlier) => self.take(engine, earlier),
+                None => return engine.until(conn, &free),
+            }
+        }
+    }
+
+    /// Waits for the result of an update.
+    fn take(&mut self, engine: &Shared, one: Open) {
+        let taken = match one {
+            Open::Asked(conn, tag, at) => {
+                let answer = engine.until(&conn, || conn.answered(tag));
+                conn.close(tag);
+                answer.map(|value| self.before[at] = value)
+            }
+            Open::Device(flight) => self.take_from_device(engine, flight),
+        };
+        self.note(taken);
+    }
+
+    fn take_from_device(&mut self, engine: &Shared, flight: Flight) -> Result<(), Lost> {
+        let (at, mut word) = (flight.part.of, [0; size_of::<u64>()]);
+        engine.arrive(flight, &mut word)?;
+        self.before[at] = u64::from_ne_bytes(word);
+        if changes(&self.asks[at], self.before[at]) {
+            engine.wake(self.asks[at].pe);
+        }
+        Ok(())
+    }
+}
+
+impl Flight {
+    /// Posts a work request whose result arrives in `block`.
+    fn begin(
+        engine: &Shared,
+        conn: Arc<Conn>,
+        what: What<'static>,
+        block: u32,
+        part: TransferPart,
+    ) -> Result<Flight, Lost> {
+        let local = Bytes::Span(engine.blocks.span(block, part.len));
+        let mut work = [Work { id: 0, what, local, signal: true }];
+        let number = engine.submit(&conn, &mut work, (&[(0, block)], true), false)?;
+        Ok(Flight { conn, number, block, part })
     }
 }
 

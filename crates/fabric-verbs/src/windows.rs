@@ -13,6 +13,8 @@ use std::ops::Range;
 
 use raidshmem_core::layout::Layout;
 
+use crate::wire::RemoteAddress;
+
 /// Bytes of the first window of a part.
 const FIRST: usize = 1 << 20;
 
@@ -53,6 +55,16 @@ impl Windows {
     pub fn range(&self, at: usize) -> Range<usize> {
         let end = self.starts.get(at + 1).copied().unwrap_or(self.end);
         self.starts[at]..end
+    }
+
+    /// Returns the remote address of byte `offset` of a window, which begins at `base`.
+    pub fn remote(
+        &self,
+        window: usize,
+        (base, key): RemoteAddress,
+        offset: usize,
+    ) -> RemoteAddress {
+        (base + (offset - self.range(window).start) as u64, key)
     }
 
     /// Returns true if peers may write it; the store is read-only.

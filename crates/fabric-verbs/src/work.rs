@@ -9,7 +9,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
@@ -53,6 +53,19 @@ struct Lookout {
     gives_way: bool,
 }
 
+impl Lookout {
+    /// Returns the policy for waits on `conn`.
+    fn new(conn: &Conn, oversubscribed: bool) -> Lookout {
+        let (since, sender) = (Instant::now(), lock(&conn.sender));
+        let patience = match sender.pace.patience() {
+            patience if oversubscribed => patience.min(OVERSUBSCRIBED),
+            patience => patience,
+        };
+        let gives_way = oversubscribed || sender.posted > conn.completed() + 1;
+        Lookout { since, patience, gives_way }
+    }
+}
+
 impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
@@ -74,7 +87,7 @@ impl Shared {
             let before = conn.completed();
             let mut sender = lock(&conn.sender);
             if conn.is_broken() {
-                self.give_back(&sender.took(0, (false, kept), blocks));
+                self.blocks.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
             if conn.free_entries(&sender, false) >= works.len() {
@@ -99,7 +112,7 @@ impl Shared {
             drop(sender);
             let moved = || (conn.completed() != before).then_some(());
             if let Err(lost) = self.until(conn, moved) {
-                self.give_back(&lock(&conn.sender).took(0, (false, kept), blocks));
+                self.blocks.give_back(&lock(&conn.sender).took(0, (false, kept), blocks));
                 return Err(lost);
             }
         }
@@ -124,20 +137,10 @@ impl Shared {
         if posted.is_ok() {
             return Ok(sender.posted);
         }
-        self.give_back(&unused);
+        self.blocks.give_back(&unused);
         self.broke(conn, true);
-        self.post_end(conn, sender);
+        conn.post_end(sender);
         Err(conn.lost())
-    }
-
-    /// Ends a batch that was posted only in part, without the request that signals its completion.
-    /// Posts one more on the queue pair, which has failed by now, to signal it.
-    fn post_end(&self, conn: &Conn, sender: &mut Sender) {
-        let id = Ticket::Sent(conn.index, (sender.posted + 1) as u32).pack();
-        let end = Work { id, what: What::Send(false), local: Bytes::Inline(&[]), signal: true };
-        if conn.pair.get().is_some_and(|pair| pair.post(&[end]).is_ok()) {
-            sender.posted += 1;
-        }
     }
 
     /// Sends a message from a thread of the program.
@@ -177,7 +180,7 @@ impl Shared {
     /// Makes the sleeping threads of the peer look again, after all earlier puts have arrived.
     /// While one wake request is under way, all further ones are merged into one.
     pub fn wake(&self, pe: Pe) {
-        let Ok(conn) = self.conn(pe) else { return };
+        let Ok(conn) = self.connections.to(pe) else { return };
         if !conn.open.load(Ordering::Acquire) || conn.is_broken() {
             return;
         }
@@ -219,7 +222,7 @@ impl Shared {
             }
             idle += 1;
             let Lookout { since, patience, gives_way } =
-                *lookout.get_or_insert_with(|| self.lookout(conn));
+                *lookout.get_or_insert_with(|| Lookout::new(conn, self.local.oversubscribed));
             let counts = gives_way || idle.is_multiple_of(PATIENCE);
             let sleep = counts && since.elapsed() > patience;
             if counts {
@@ -234,18 +237,6 @@ impl Shared {
                 self.nap();
             }
         }
-    }
-
-    /// Returns the polling policy for waits on `conn`.
-    fn lookout(&self, conn: &Conn) -> Lookout {
-        let (since, oversubscribed, sender) =
-            (Instant::now(), self.local.oversubscribed, lock(&conn.sender));
-        let patience = match sender.pace.patience() {
-            patience if oversubscribed => patience.min(OVERSUBSCRIBED),
-            patience => patience,
-        };
-        let gives_way = oversubscribed || sender.posted > conn.completed() + 1;
-        Lookout { since, patience, gives_way }
     }
 
     /// Returns the polling time for waits on the program of any peer.
@@ -333,20 +324,22 @@ impl Shared {
                 Ticket::Sent(conn, low) => self.settle(conn, (low, done.ok), (poller.missed, now)),
                 Ticket::Greeted => {}
                 Ticket::Hello(_) => {
-                    let hello = self.hello(ticket, done.bytes);
-                    self.offer(ticket);
+                    let hello = self.receiving.hello(ticket, done.bytes);
+                    self.receiving.offer(ticket);
                     if let Some(hello) = hello {
                         self.greeted(&hello);
                     }
                 }
                 Ticket::Message(_) if done.wake => {
-                    self.offer(ticket);
-                    arrived |= self.listening(done.qpn).is_some();
+                    self.receiving.offer(ticket);
+                    arrived |= self.connections.listening(done.qpn).is_some();
                 }
                 Ticket::Message(_) => {
-                    let message = self.message(ticket, done.bytes);
-                    self.offer(ticket);
-                    if let (Some(message), Some(conn)) = (message, self.listening(done.qpn)) {
+                    let message = self.receiving.message(ticket, done.bytes);
+                    self.receiving.offer(ticket);
+                    if let (Some(message), Some(conn)) =
+                        (message, self.connections.listening(done.qpn))
+                    {
                         arrived |= self.receive(&conn, message);
                     }
                 }
@@ -365,10 +358,8 @@ impl Shared {
 
     /// Completes a work request of connection `index`, found now and not at the previous poll.
     fn settle(&self, index: u32, (low, ok): (u32, bool), (missed, now): (Instant, Instant)) {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(conn) = all.get(index as usize).cloned() else { return };
-        drop(all);
-        self.give_back(&conn.settle(low, ok));
+        let Some(conn) = self.connections.at(index) else { return };
+        self.blocks.give_back(&conn.settle(low, ok));
         if !ok {
             self.broke(&conn, true);
         }
@@ -423,13 +414,6 @@ impl Shared {
                 conn.posts.1.fetch_max(count, Ordering::AcqRel);
                 false
             }
-        }
-    }
-
-    /// Returns unused blocks to the pool.
-    pub(super) fn give_back(&self, blocks: &[u32]) {
-        if !blocks.is_empty() {
-            lock(&self.free).extend(blocks);
         }
     }
 }

@@ -34,7 +34,7 @@ struct Held {
     open: bool,
     bytes: Vec<u8>,
     word: String,
-    heard: bool,
+    arrived: bool,
     /// Closed once the word arrives, or when the gate is dropped.
     bell: Option<PipeWriter>,
 }
@@ -44,13 +44,13 @@ impl HeldOutput {
     /// arrive.
     pub fn new(word: String) -> std::io::Result<(HeldOutput, PipeReader)> {
         let (ring, bell) = std::io::pipe()?;
-        let held = Held { open: false, bytes: Vec::new(), word, heard: false, bell: Some(bell) };
+        let held = Held { open: false, bytes: Vec::new(), word, arrived: false, bell: Some(bell) };
         Ok((HeldOutput(Arc::new(Mutex::new(held))), ring))
     }
 
     /// Returns true once a line has ended with the word.
-    pub fn has_heard(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).heard
+    pub fn has_word(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).arrived
     }
 
     fn pass(&self, stream: Stream, bytes: &[u8]) {
@@ -58,7 +58,7 @@ impl HeldOutput {
         let rest = held.without_word(bytes);
         let bytes = rest.as_deref().unwrap_or(bytes);
         if held.open {
-            drop(held); // `has_heard` must not wait for a slow reader
+            drop(held); // `has_word` must not wait for a slow reader
             stream.write(bytes);
         } else if held.bytes.len() < LINE_MAX {
             held.bytes.extend_from_slice(bytes);
@@ -89,12 +89,12 @@ impl Held {
         let word = self.word.as_bytes();
         let is_word = |line: &&[u8]| line.trim_ascii_end().ends_with(word);
         let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        if self.heard || !lines.any(|line| is_word(&line)) {
+        if self.arrived || !lines.any(|line| is_word(&line)) {
             return None;
         }
         let rest = bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_word(line));
         let rest = rest.collect::<Vec<_>>().concat();
-        (self.heard, self.bell) = (true, None);
+        (self.arrived, self.bell) = (true, None);
         Some(rest)
     }
 }
@@ -232,9 +232,9 @@ mod tests {
     fn the_word_is_detected_and_not_forwarded() {
         let (gate, mut ring) = HeldOutput::new("last word".into()).unwrap();
         gate.pass(Stream::Err, b"a last word of it\nlast\nword\n");
-        assert!(!gate.has_heard());
+        assert!(!gate.has_word());
         gate.pass(Stream::Err, b"one\ncut off in last word\r\nConnection closed.\n");
-        assert!(gate.has_heard());
+        assert!(gate.has_word());
         assert_eq!(ring.read(&mut [0]).unwrap(), 0, "the bell rang");
         assert_eq!(gate.last_line().as_deref(), Some("Connection closed."));
         let text = String::from_utf8(gate.0.lock().unwrap().bytes.clone()).unwrap();

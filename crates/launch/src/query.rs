@@ -73,7 +73,7 @@ impl Asked {
 
 /// Parses the bytes a caller has sent so far: None if more are needed, an error if they match no
 /// question.
-fn heard(bytes: &[u8]) -> Option<Result<Asked, ()>> {
+fn request(bytes: &[u8]) -> Option<Result<Asked, ()>> {
     let whole = Asked::ALL.into_iter().find(|asked| asked.word().as_bytes() == bytes);
     let begun = || Asked::ALL.into_iter().any(|asked| asked.word().as_bytes().starts_with(bytes));
     match whole {
@@ -96,13 +96,13 @@ struct Caller {
 
 impl Caller {
     /// Reads and parses pending bytes; returns None if more are needed.
-    fn hear(&mut self, now: Instant) -> Option<Result<Asked, ()>> {
+    fn receive(&mut self, now: Instant) -> Option<Result<Asked, ()>> {
         let mut bytes = [0; 16];
         match self.stream.read(&mut bytes) {
             Ok(0) => Some(Err(())),
             Ok(got) => {
                 self.bytes.extend_from_slice(&bytes[..got]);
-                heard(&self.bytes)
+                request(&self.bytes)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 (self.until <= now).then_some(Err(()))
@@ -154,7 +154,7 @@ impl QuerySocket {
         }
         let mut asked = Vec::new();
         for mut caller in std::mem::take(&mut self.callers) {
-            match caller.hear(now) {
+            match caller.receive(now) {
                 None => self.callers.push_back(caller),
                 Some(Ok(what)) => asked.push((caller.stream, what)),
                 Some(Err(())) => {}
@@ -299,13 +299,13 @@ mod tests {
     #[test]
     fn an_incomplete_word_is_waited_for_while_it_may_match() {
         for begun in ["", "-", "--", "--sta", "--status", "--dump"] {
-            assert_eq!(heard(begun.as_bytes()), None, "{begun}");
+            assert_eq!(request(begun.as_bytes()), None, "{begun}");
         }
-        assert_eq!(heard(b"--status\n"), Some(Ok(Asked::Status)));
-        assert_eq!(heard(b"--dump\n"), Some(Ok(Asked::Dump)));
-        assert_eq!(heard(b"--stop\n"), Some(Ok(Asked::Stop)));
+        assert_eq!(request(b"--status\n"), Some(Ok(Asked::Status)));
+        assert_eq!(request(b"--dump\n"), Some(Ok(Asked::Dump)));
+        assert_eq!(request(b"--stop\n"), Some(Ok(Asked::Stop)));
         for none in ["\n", "x", "--dump\nx", "--stats", "GET / HTTP/1.1"] {
-            assert_eq!(heard(none.as_bytes()), Some(Err(())), "{none}");
+            assert_eq!(request(none.as_bytes()), Some(Err(())), "{none}");
         }
     }
 

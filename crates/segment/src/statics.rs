@@ -83,6 +83,18 @@ impl Statics {
         piece.start - self.start..piece.end - self.start
     }
 
+    /// Returns the ranges that are the program's, as offsets if the first byte is at `at`.
+    pub fn ranges(&self, at: usize) -> Vec<Range<usize>> {
+        let offset = |addr: usize| addr - self.start + at;
+        let (mut ranges, mut from) = (Vec::new(), self.start);
+        for hole in &self.excluded {
+            ranges.push(offset(from)..offset(hole.start));
+            from = hole.end;
+        }
+        ranges.push(offset(from)..offset(self.start + self.len));
+        ranges
+    }
+
     /// Returns true if the program can only read `[addr, addr + len)`.
     pub fn is_constant(&self, addr: usize, len: usize) -> bool {
         holds(&self.constants, addr, len)

@@ -2,27 +2,18 @@
 //!
 //! Part of the machine in [`super`].
 
-use std::collections::BTreeSet;
-
 use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
-use crate::quantity::{CheckpointNumber, Pe};
+use crate::quantity::Pe;
 use crate::signals::name;
 
 impl Membership {
-    /// Records that all PEs continue from checkpoint `number`, and clears the list of lost PEs.
-    pub(super) fn resumed(&mut self, number: CheckpointNumber) {
-        (self.lost, self.corrupt) = (BTreeSet::new(), 0);
-        (self.checkpoint, self.from_disk) = (number, false);
-        self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
-    }
-
     /// Counts a death of `pe` against the limit. Returns false if that ends the job.
     pub(super) fn count_death(&mut self, pe: Pe, how: Ended) -> bool {
         let limit = self.max_restarts;
-        let deaths = self.pes[pe.at()].crashes.die(self.checkpoint);
+        let deaths = self.members.pes[pe.at()].crashes.die(self.recovery.checkpoint);
         if deaths > limit {
             let cause = match how {
                 Ended::Exited(status) => format!("with exit status {status}"),
@@ -33,19 +24,13 @@ impl Membership {
                 "unrecoverable: PE {pe} crashed {times} at the same place, {cause}: more than \
                  SHMEM_FT_MAX_RESTARTS={limit}"
             );
-            self.end(UNRECOVERABLE, Some(words));
+            self.out.end(UNRECOVERABLE, Some(words));
         }
         let ms = rest(deaths);
-        if ms > 0 && !self.ended {
-            self.pes[pe.at()].rests = true;
+        if ms > 0 && !self.out.is_ended() {
+            self.members.pes[pe.at()].rests = true;
             self.out.push(Action::Rest { pe, ms });
         }
-        !self.ended
-    }
-
-    /// Ends the delay of `pe`'s substitute.
-    pub(super) fn rested(&mut self, pe: Pe) {
-        self.pes[pe.at()].rests = false;
-        self.repair();
+        !self.out.is_ended()
     }
 }

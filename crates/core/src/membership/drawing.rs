@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::*;
+use crate::settings::Fabric;
 
 #[derive(Clone)]
 struct DrawnJob {
@@ -65,32 +66,34 @@ impl DrawnJob {
     /// Returns every event that may come next.
     fn events(&self) -> Vec<MembershipEvent> {
         let mut events = self.pending.clone();
-        let joined = self.machine.view.number;
+        let joined = self.machine.view().number;
         for &(proc, _) in &self.running {
             if self.losses > 0 {
                 events.push(MembershipEvent::Ended { proc, how: Ended::Killed(9) });
             }
-            let Some(pe) = self.machine.pes.iter().position(|pe| pe.proc == Some(proc)) else {
+            let Some(pe) = self.machine.members.pes.iter().position(|pe| pe.proc == Some(proc))
+            else {
                 continue;
             };
             let verdict = PeMessage::Verdict { status: UNRECOVERABLE, words: String::new() };
-            let says = match self.machine.pes[pe].stage {
-                Stage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
-                Stage::Finalizing if self.machine.all_in_finalize() => vec![PeMessage::Finalized],
+            let says = match self.machine.members.pes[pe].stage {
+                PeStage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
+                PeStage::Finalizing if self.machine.members.all_in_finalize() => {
+                    vec![PeMessage::Finalized]
+                }
                 // It has seen the loss, and served the PEs that rolled back.
-                Stage::Finalizing if self.machine.pes[pe].joined < joined => {
+                PeStage::Finalizing if self.machine.members.pes[pe].joined < joined => {
                     vec![PeMessage::Finalizing { joined, cut: false }]
                 }
                 _ => Vec::new(),
             };
             events.extend(says.into_iter().map(|what| MembershipEvent::Message { proc, what }));
-            if self.machine.pes[pe].stage >= Stage::Finalized {
+            if self.machine.members.pes[pe].stage >= PeStage::Finalized {
                 events.push(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
             }
         }
         if self.losses > 0 {
-            events
-                .extend(self.machine.shown.keys().map(|&node| MembershipEvent::NodeLost { node }));
+            events.extend(self.machine.nodes.all().map(|node| MembershipEvent::NodeLost { node }));
         }
         events
     }
@@ -126,17 +129,17 @@ impl DrawnJob {
     }
 
     fn place(&self, pe: Pe) -> &'static str {
-        let carried = self.machine.pes[pe.at()].proc.is_some();
-        match (self.machine.pes[pe.at()].stage, self.machine.view.pes[pe.at()].state) {
-            _ if self.machine.ended => "JobEnded",
-            (Stage::Starting, _) => "Starting",
-            (Stage::Finalizing, _) => "Finalizing",
-            (Stage::Finalized, _) => "Finalized",
-            (Stage::Unrecoverable, _) => "Unrecoverable",
-            (Stage::Running, State::Alive) => "Running",
-            (Stage::Running, _) if carried => "Replacing",
-            (Stage::Running, State::ProcessDead) => "ProcessDead",
-            (Stage::Running, State::NodeDead) => "NodeDead",
+        let carried = self.machine.members.pes[pe.at()].proc.is_some();
+        match (self.machine.members.pes[pe.at()].stage, self.machine.view().pes[pe.at()].state) {
+            _ if self.machine.out.is_ended() => "JobEnded",
+            (PeStage::Starting, _) => "Starting",
+            (PeStage::Finalizing, _) => "Finalizing",
+            (PeStage::Finalized, _) => "Finalized",
+            (PeStage::Unrecoverable, _) => "Unrecoverable",
+            (PeStage::Running, State::Alive) => "Running",
+            (PeStage::Running, _) if carried => "Replacing",
+            (PeStage::Running, State::ProcessDead) => "ProcessDead",
+            (PeStage::Running, State::NodeDead) => "NodeDead",
         }
     }
 }
@@ -172,10 +175,12 @@ fn draw() -> (String, usize) {
                 }
             }
             let DrawnJob { machine, pending, running, losses } = &next;
-            let goes_on = !(machine.ended || machine.unrecoverable());
+            let goes_on = !(machine.out.is_ended() || machine.unrecoverable());
             let is_empty = running.is_empty() && pending.is_empty();
             assert!(!(goes_on && is_empty), "no process is left to end it: {machine:?}");
-            if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
+            if !machine.out.is_ended()
+                && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}"))
+            {
                 stack.push(next);
             }
         }

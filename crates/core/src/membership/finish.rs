@@ -4,77 +4,78 @@
 //! entering it as a member of a view in which the latest loss was repaired. The PEs detect if a
 //! loss cannot be repaired (`pgas::finish`), and report it here.
 
-use super::{Action, Membership, Stage};
+use super::decisions::Decisions;
+use super::members::{Members, PeStage};
+use super::nodes::LivingNodes;
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::{Pe, ViewNumber};
+use crate::quantity::Pe;
+use crate::view::State;
 
-impl Membership {
-    pub(super) fn finalizing(&mut self, pe: Pe, joined: ViewNumber, cut: bool) {
-        if cut && self.mode.protects() {
-            let lost: Vec<Pe> = self.lost.iter().copied().collect();
-            let words = format!(
-                "unrecoverable: PE {pe} entered shmem_finalize without rolling back to the \
-                 checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
-                Pe::names(&lost),
-                if lost.len() == 1 { "was" } else { "were" }
-            );
-            return self.end(UNRECOVERABLE, Some(words));
-        }
-        (self.pes[pe.at()].stage, self.pes[pe.at()].joined) = (Stage::Finalizing, joined);
-        self.finish_if_all_in();
-    }
-
+impl Members {
     /// Ends the job: `pe`, which rolled back locally, needs PEs that have entered `shmem_finalize`.
-    pub(super) fn needs_others(&mut self, pe: Pe) {
-        let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe.at());
+    pub(super) fn needs_others(&self, pe: Pe, out: &mut Decisions) {
+        let other =
+            self.pes.iter().position(|pe| pe.stage == PeStage::Finalizing).unwrap_or(pe.at());
         let words = format!(
             "unrecoverable: PE {pe} was lost when PE {other} had already entered shmem_finalize; \
              checkpoint before it to be safe to the end"
         );
-        self.end(UNRECOVERABLE, Some(words));
+        out.end(UNRECOVERABLE, Some(words));
     }
 
     /// Returns true if all PEs are in `shmem_finalize` and earlier losses have been repaired.
     pub(super) fn all_in_finalize(&self) -> bool {
-        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing && pe.joined >= self.fault_view)
+        self.pes.iter().all(|pe| pe.stage >= PeStage::Finalizing && self.has_seen_losses(pe))
     }
 
-    pub(super) fn finish_if_all_in(&mut self) {
+    /// Lets all PEs leave `shmem_finalize` once all have entered it.
+    pub(super) fn finish_if_all_in(&mut self, nodes: &LivingNodes, out: &mut Decisions) {
         if self.all_in_finalize() {
-            let nodes: Vec<u32> = self.shown.keys().copied().collect();
-            for node in nodes {
-                self.send(node, Down::Finish);
-            }
-            self.end_if_all_over();
+            nodes.send(&Down::Finish, out);
+            self.end_if_all_over(out);
         }
     }
 
-    pub(super) fn end_if_all_over(&mut self) {
+    /// Ends the job once every PE has done its work.
+    pub(super) fn end_if_all_over(&self, out: &mut Decisions) {
         let Some(ends) = self.pes.iter().map(|pe| pe.status).collect::<Option<Vec<Ended>>>() else {
             return;
         };
-        self.report_holes();
+        self.report_holes(out);
         let named = Pe::all(ends.len()).zip(&ends).find(|(_, how)| how.status() != 0);
         let status = named.map_or(0, |(_, how)| how.status());
         let words = named.and_then(|(pe, how)| match how {
             Ended::Exited(_) => Some(format!("PE {pe} {how} after shmem_finalize")),
             Ended::Killed(_) => None, // already reported when it happened
         });
-        self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
+        out.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
+    }
+
+    /// Ends the job if every living PE has reported that it cannot continue.
+    pub(super) fn end_if_all_unrecoverable(&self, out: &mut Decisions) {
+        let Some((status, words)) = out.verdict().cloned() else { return };
+        let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
+        if alive.into_iter().all(|(_, pe)| pe.stage == PeStage::Unrecoverable) {
+            out.end(status, Some(words));
+        }
     }
 
     /// Ends PEs that had passed `shmem_finalize` and were lost with their node: in a mode that
-    /// protects, their work is done, so the loss costs nothing.
-    pub(super) fn over_with_node(&mut self, over: &[Pe], how: Ended) {
-        let costs = !self.mode.protects() && self.holes.is_none();
+    /// `protects`, their work is done, so the loss costs nothing.
+    pub(super) fn over_with_node(
+        &mut self,
+        over: &[Pe],
+        how: Ended,
+        protects: bool,
+        out: &mut Decisions,
+    ) {
+        let costs = !protects && !self.shrinks();
         let how = if costs { how } else { Ended::Exited(0) };
-        let running = |pe: &Pe, of: &Membership| of.pes[pe.at()].status.is_none();
-        if !costs && over.iter().any(|pe| running(pe, self)) {
-            let line = "all PEs have left shmem_finalize: the loss costs nothing";
-            self.out.push(Action::Say(line.to_owned()));
+        if !costs && over.iter().any(|pe| self.pes[pe.at()].status.is_none()) {
+            out.say("all PEs have left shmem_finalize: the loss costs nothing");
         }
         for pe in over {
             self.pes[pe.at()].status.get_or_insert(how);
@@ -83,14 +84,12 @@ impl Membership {
 
     /// Records losses after all PEs have done their work, of which nothing is lost. An exit status
     /// of the program is kept.
-    pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended) -> bool {
+    pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended, out: &mut Decisions) {
         for &pe in lost {
             let how = if let Ended::Exited(_) = how { how } else { Ended::Exited(0) };
-            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (Stage::Finalized, Some(how));
+            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (PeStage::Finalized, Some(how));
         }
-        let line = "all PEs are in shmem_finalize: the loss costs nothing".to_string();
-        self.out.push(Action::Say(line));
-        self.end_if_all_over();
-        false
+        out.say("all PEs are in shmem_finalize: the loss costs nothing");
+        self.end_if_all_over(out);
     }
 }

@@ -4,46 +4,45 @@
 //! left untouched, and `shmem_finalize` does not wait for it. The way its process ended does not
 //! affect the job's status, which is the first status of a living PE that is not 0.
 
-use std::collections::BTreeSet;
-
-use super::{Action, Membership, Stage};
+use super::decisions::Decisions;
+use super::members::{Members, PeStage};
+use super::nodes::LivingNodes;
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::quantity::{Pe, ViewNumber};
 
-impl Membership {
+impl Members {
+    /// Returns true if the job continues without lost PEs.
+    pub(super) fn shrinks(&self) -> bool {
+        self.holes.is_some()
+    }
+
     /// Returns true if the PE was lost for good.
     pub(super) fn is_hole(&self, pe: Pe) -> bool {
         self.holes.as_ref().is_some_and(|holes| holes.contains(&pe))
     }
 
-    /// Turns the PEs that are dead in the next view into holes. Returns false: the loss needs no
-    /// further handling.
-    pub(super) fn leave_holes(&mut self, lost: &[Pe]) -> bool {
+    /// Turns the PEs that are dead in the next view into holes. The loss needs no further handling.
+    pub(super) fn leave_holes(&mut self, lost: &[Pe], nodes: &LivingNodes, out: &mut Decisions) {
         self.holes.get_or_insert_default().extend(lost);
         for &pe in lost {
-            self.lost.insert(pe);
             let hole = &mut self.pes[pe.at()];
             (hole.stage, hole.status, hole.joined) =
-                (Stage::Finalized, Some(Ended::Exited(0)), ViewNumber(u64::MAX));
+                (PeStage::Finalized, Some(Ended::Exited(0)), ViewNumber(u64::MAX));
         }
-        if Pe::all(self.pes.len()).all(|pe| self.is_hole(pe)) {
-            self.end(UNRECOVERABLE, Some("unrecoverable: every PE was lost".to_owned()));
-            return false;
+        if self.all().all(|pe| self.is_hole(pe)) {
+            return out.end(UNRECOVERABLE, Some("unrecoverable: every PE was lost".to_owned()));
         }
-        self.show();
-        self.finish_if_all_in();
-        false
+        self.show(nodes, out);
+        self.finish_if_all_in(nodes, out);
     }
 
     /// Reports at the end of the job which PEs were lost.
-    pub(super) fn report_holes(&mut self) {
-        let holes: &BTreeSet<Pe> = match &self.holes {
-            Some(holes) if !holes.is_empty() => holes,
-            _ => return,
-        };
-        let holes: Vec<Pe> = holes.iter().copied().collect();
-        let verb = if holes.len() == 1 { "was" } else { "were" };
-        let line = format!("{} {verb} lost, and the remaining PEs finished", Pe::names(&holes));
-        self.out.push(Action::Say(line));
+    pub(super) fn report_holes(&self, out: &mut Decisions) {
+        let holes: Vec<Pe> = self.holes.iter().flatten().copied().collect();
+        if !holes.is_empty() {
+            let verb = if holes.len() == 1 { "was" } else { "were" };
+            let names = Pe::names(&holes);
+            out.say(format!("{names} {verb} lost, and the remaining PEs finished"));
+        }
     }
 }

@@ -8,47 +8,52 @@
 //!
 //! Invariant: once the choice is global, it stays so until that recovery is over.
 
-use super::{Action, Membership};
+use super::decisions::Decisions;
+use super::members::Members;
+use super::nodes::LivingNodes;
 use crate::quantity::Pe;
 use crate::replay::decide::Reason;
 use crate::view::State;
 
-impl Membership {
-    /// Chooses local or global rollback for the view that shows these PEs as lost.
-    pub(super) fn decide_local(&mut self, lost: &[Pe], state: State) {
+impl Members {
+    /// Chooses local or global rollback for the view that shows these PEs as lost; others may have
+    /// been lost `before`.
+    pub(super) fn decide_local(
+        &mut self,
+        lost: &[Pe],
+        state: State,
+        before: bool,
+        out: &mut Decisions,
+    ) {
         if !self.local {
             return;
         }
-        let all_go_back = !self.lost.is_empty() && !self.view.local;
+        let all_go_back = before && !self.view.local;
         self.view.local = !all_go_back;
         if self.engine {
-            self.cannot_roll_back_locally(&Reason::NotMapped, lost[0]);
-        } else if state == State::NodeDead && !self.lost.is_empty() {
-            self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0]);
+            self.cannot_roll_back_locally(&Reason::NotMapped, lost[0], out);
+        } else if state == State::NodeDead && before {
+            self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0], out);
         }
     }
 
     /// Switches to global rollback, which the next view shows.
-    pub(super) fn cannot_roll_back_locally(&mut self, reason: &Reason, pe: Pe) {
+    pub(super) fn cannot_roll_back_locally(
+        &mut self,
+        reason: &Reason,
+        pe: Pe,
+        out: &mut Decisions,
+    ) {
         if std::mem::replace(&mut self.view.local, false) {
-            self.out.push(Action::Say(format!("all PEs roll back: PE {pe}: {reason}")));
+            out.say(format!("all PEs roll back: PE {pe}: {reason}"));
         }
     }
 
     /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
-    pub(super) fn roll_all_back(&mut self, why: &str) {
+    pub(super) fn roll_all_back(&mut self, why: &str, nodes: &LivingNodes, out: &mut Decisions) {
         if std::mem::replace(&mut self.view.local, false) {
-            self.out.push(Action::Say(format!("all PEs roll back: {why}")));
-            self.show();
-        }
-    }
-
-    /// Records that PE `pe` has finished its local rollback and caught up with the others.
-    pub(super) fn caught_up(&mut self, pe: Pe) {
-        self.lost.remove(&pe);
-        self.pes[pe.at()].crashes.resume(self.checkpoint);
-        if self.lost.is_empty() {
-            (self.view.local, self.corrupt) = (false, 0);
+            out.say(format!("all PEs roll back: {why}"));
+            self.show(nodes, out);
         }
     }
 }

@@ -23,11 +23,18 @@
 
 mod crashes;
 mod deaths;
+mod decisions;
 mod event;
+mod faults;
 mod finish;
 mod holes;
 mod local;
+mod members;
+mod nodes;
 mod preludes;
+mod processes;
+mod recovery;
+mod shape;
 mod standing;
 mod starting;
 mod substitutes;
@@ -35,73 +42,26 @@ mod survey;
 mod suspicion;
 mod suspicions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::InjectedFault;
 use crate::message::{Down, PeMessage, ProcId};
-use crate::placement::{moves::PlaceHistory, substitute::JobLayout, survival::Survival};
+use crate::placement::substitute::JobLayout;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
-use crate::view::{Member, State, View};
-use crashes::Crashes;
+use crate::settings::{BackupMode, Settings, Substitute};
+use crate::view::State;
+use decisions::Decisions;
 pub use event::{Action, MembershipEvent};
+use faults::FaultRules;
+use members::{Members, PeStage};
+use nodes::LivingNodes;
 use preludes::Preludes;
+use processes::{Processes, Role};
+use recovery::Recovery;
+pub use shape::Shape;
+use survey::Survey;
 use suspicion::Suspicions;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Pe(Pe),
-    /// Intended for a PE number, not carrying it yet.
-    Substitute(Pe),
-    Spare,
-}
-
-#[derive(Debug, Clone)]
-struct Proc {
-    node: u32,
-    role: Role,
-    hello: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    Starting,
-    Running,
-    Finalizing,
-    Finalized,
-    Unrecoverable,
-}
-
-#[derive(Debug, Clone)]
-struct PeEntry {
-    proc: Option<ProcId>,
-    stage: Stage,
-    memory_made: bool,
-    /// Its process has received its number, and may have reported its engine's address.
-    assigned: bool,
-    reached: bool,
-    crashes: Crashes,
-    /// Its substitute is delayed, because it died too often.
-    rests: bool,
-    /// The way its process ended, once its work is done.
-    status: Option<Ended>,
-    /// The view of which it was a member when it last reported being in `shmem_finalize`.
-    joined: ViewNumber,
-}
-
-/// The nodes and PEs of a job.
-#[derive(Debug, Clone)]
-pub struct Shape {
-    /// Node of each PE.
-    pub node_of: Vec<u32>,
-    /// Number of nodes, including those of spares.
-    pub nodes: u32,
-    /// Node of each idle spare.
-    pub spares: Vec<u32>,
-    /// The transport between the nodes; never `Auto`.
-    pub fabric: Fabric,
-}
 
 /// The membership machine.
 #[derive(Debug, Clone)]
@@ -110,43 +70,17 @@ pub struct Membership {
     substitute: Substitute,
     adopt: bool,
     max_restarts: u32,
-    /// True if PEs of other nodes are reached through an engine, by addresses.
-    engine: bool,
-    rules: Vec<InjectedFault>,
-    fired: BTreeSet<u32>,
-    /// Groups and failure domains: a substitute is placed away from its group.
-    site: JobLayout,
-    view: View,
-    pes: Vec<PeEntry>,
+    members: Members,
+    nodes: LivingNodes,
+    procs: Processes,
     /// Memories of lost PEs that are being wiped.
     wiping: BTreeSet<(Pe, u32)>,
-    procs: BTreeMap<ProcId, Proc>,
-    next_proc: ProcId,
-    /// Living nodes and the newest view that each has published.
-    shown: BTreeMap<u32, ViewNumber>,
-    checkpoint: CheckpointNumber,
-    /// The view in which the latest loss was shown; a PE that joined an older one has not seen it.
-    fault_view: ViewNumber,
-    /// PEs lost since the job last resumed.
-    lost: BTreeSet<Pe>,
-    /// Restarts of the current recovery because of corrupt tiles.
-    corrupt: u32,
-    /// True if only the lost PE rolls back, when possible.
-    local: bool,
-    /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
-    holes: Option<BTreeSet<Pe>>,
+    recovery: Recovery,
+    faults: FaultRules,
     suspicions: Suspicions,
     preludes: Preludes,
-    /// True if memory comes from disk, until all PEs have restored its checkpoint.
-    from_disk: bool,
-    started: bool,
-    /// The last survey, and the view it was made for.
-    surveyed: Option<(ViewNumber, Survival)>,
-    /// The nodes of the PEs in all views so far.
-    places: PlaceHistory,
-    verdict: Option<(i32, String)>,
-    ended: bool,
-    out: Vec<Action>,
+    survey: Survey,
+    out: Decisions,
 }
 
 impl Membership {
@@ -156,162 +90,111 @@ impl Membership {
         settings: &Settings,
         site: impl Into<JobLayout>,
     ) -> (Self, Vec<Action>) {
-        let pe = |_: &u32| PeEntry {
-            proc: None,
-            stage: Stage::Starting,
-            memory_made: false,
-            assigned: false,
-            reached: false,
-            crashes: Crashes::original(),
-            rests: false,
-            status: None,
-            joined: ViewNumber(0),
-        };
         let mut machine = Membership {
             mode: settings.backup_mode,
             substitute: settings.substitute,
             adopt: settings.adopt,
             max_restarts: settings.max_restarts,
-            engine: shape.fabric != Fabric::Shm,
-            rules: settings.inject.clone(),
-            fired: BTreeSet::new(),
-            site: site.into(),
-            view: View {
-                number: ViewNumber(0),
-                pes: shape.node_of.iter().copied().map(Member::first).collect(),
-                local: false,
-            },
-            pes: shape.node_of.iter().map(pe).collect(),
+            members: Members::new(shape, settings),
+            nodes: LivingNodes::new(shape.nodes),
+            procs: Processes::default(),
             wiping: BTreeSet::new(),
-            procs: BTreeMap::new(),
-            next_proc: 0,
-            shown: (0..shape.nodes).map(|node| (node, ViewNumber(0))).collect(),
-            checkpoint: CheckpointNumber::START,
-            fault_view: ViewNumber(0),
-            lost: BTreeSet::new(),
-            corrupt: 0,
-            local: settings.rollback == Rollback::Local,
-            holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
+            recovery: Recovery::none(),
+            faults: FaultRules::new(settings.inject.clone()),
             suspicions: Suspicions::default(),
             preludes: Preludes::new(shape.node_of.len()),
-            from_disk: false,
-            started: false,
-            surveyed: None,
-            places: PlaceHistory::new(shape.node_of.clone(), Vec::new()),
-            verdict: None,
-            ended: false,
-            out: Vec::new(),
+            survey: Survey::new(settings, site.into()),
+            out: Decisions::default(),
         };
         for (pe, &node) in Pe::all(shape.node_of.len()).zip(&shape.node_of) {
-            machine.send(node, Down::MakeMemory { pe, memory: 0 });
-            let proc = machine.start(node, Role::Pe(pe));
-            machine.pes[pe.at()].proc = Some(proc);
+            machine.out.send(node, Down::MakeMemory { pe, memory: 0 });
+            let proc = machine.procs.start(node, Role::Pe(pe), &mut machine.out);
+            machine.members.pes[pe.at()].proc = Some(proc);
         }
         for &node in &shape.spares {
-            machine.start(node, Role::Spare);
+            machine.procs.start(node, Role::Spare, &mut machine.out);
         }
-        let out = std::mem::take(&mut machine.out);
+        let out = machine.out.take();
         (machine, out)
     }
 
     /// Starts the job from a checkpoint on disk: to the program every PE is a substitute, and all
     /// were lost. Call it before the first event.
     pub fn resume_from(&mut self, number: CheckpointNumber) {
-        self.view.pes.iter_mut().for_each(|pe| pe.incarnation = Incarnation::FIRST.next());
-        self.lost = Pe::all(self.pes.len()).collect();
-        (self.checkpoint, self.from_disk) = (number, true);
+        let members = &mut self.members.view.pes;
+        members.iter_mut().for_each(|pe| pe.incarnation = Incarnation::FIRST.next());
+        self.recovery.begin_from(number, members.len());
+    }
+
+    /// Allows asking nodes for a second opinion: their agents hear each other.
+    pub fn let_nodes_be_asked(&mut self) {
+        self.suspicions.among_hosts = true;
     }
 
     /// Processes one event and returns the actions to take.
     pub fn handle(&mut self, event: MembershipEvent) -> Vec<Action> {
-        if !self.ended {
+        if !self.out.is_ended() {
             match event {
-                MembershipEvent::MemoryMade { pe, memory } => self.memory_made(pe, memory),
-                MembershipEvent::Wiped { pe, memory } => self.wiped(pe, memory),
+                MembershipEvent::MemoryMade { pe, memory } => {
+                    self.members.add_memory(pe, memory);
+                    self.advance();
+                }
+                MembershipEvent::Wiped { pe, memory } => {
+                    self.wiping.remove(&(pe, memory));
+                    self.advance();
+                }
                 MembershipEvent::Message { proc, what } => self.received(proc, what),
                 MembershipEvent::Ended { proc, how } => self.proc_ended(proc, how),
                 MembershipEvent::NodeLost { node } => self.node_lost(node),
                 MembershipEvent::Shown { node, number } => {
-                    if let Some(shown) = self.shown.get_mut(&node) {
-                        *shown = number;
-                    }
+                    self.nodes.note(node, number);
                     self.repair();
                 }
-                MembershipEvent::Looked { proc } => self.looked(proc),
-                MembershipEvent::Opinion { by, about, alive } => self.opinion(by, about, alive),
-                MembershipEvent::Rested { pe } => self.rested(pe),
+                MembershipEvent::Looked { proc } => {
+                    self.suspicions.add_answer(proc, &self.members);
+                }
+                MembershipEvent::Opinion { by, about, alive } => {
+                    self.suspicions.add_opinion(by, about, alive, &self.members);
+                }
+                MembershipEvent::Rested { pe } => {
+                    self.members.pes[pe.at()].rests = false;
+                    self.repair();
+                }
             }
-            self.settle();
-            self.survey();
+            self.suspicions.settle(&self.members, &self.nodes, &mut self.out);
+            if self.members.started && self.recovery.lost.is_empty() {
+                self.survey.update(&self.members.view, &mut self.out);
+            }
         }
-        std::mem::take(&mut self.out)
+        self.out.take()
     }
 
     /// Returns the injection rules that have not fired, and the last checkpoint.
     pub fn not_due(&self) -> (impl Iterator<Item = &InjectedFault>, CheckpointNumber) {
-        let numbered = (0..).zip(&self.rules);
-        let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
-        (left, self.checkpoint)
+        (self.faults.left(), self.recovery.checkpoint)
     }
 
     /// Returns true once a PE has reported that the job cannot continue; others may follow.
     pub fn unrecoverable(&self) -> bool {
-        self.verdict.is_some()
+        self.out.verdict().is_some()
     }
 
     /// Ends the job with the verdict received so far, without waiting for the remaining PEs.
     pub fn cut_short(&mut self) -> Vec<Action> {
-        let (status, words) = self.verdict.clone().unwrap_or((1, "the job ended early".into()));
-        self.end(status, Some(words));
-        std::mem::take(&mut self.out)
-    }
-
-    fn send(&mut self, node: u32, message: Down) {
-        self.out.push(Action::Send { node, message });
-    }
-
-    fn end(&mut self, status: i32, words: Option<String>) {
-        if !self.ended {
-            self.ended = true;
-            self.out.push(Action::End { status, words });
-        }
-    }
-
-    fn start(&mut self, node: u32, role: Role) -> ProcId {
-        let proc = self.next_proc;
-        self.next_proc += 1;
-        self.procs.insert(proc, Proc { node, role, hello: false });
-        let pe = match role {
-            Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
-            Role::Spare => None,
-        };
-        self.send(node, Down::Start { proc, pe });
-        proc
-    }
-
-    fn show(&mut self) {
-        self.view.number = self.view.number.next();
-        self.places.note(self.view.number, self.view.nodes());
-        let nodes: Vec<u32> = self.shown.keys().copied().collect();
-        for node in nodes {
-            self.send(node, Down::Show(self.view.clone()));
-        }
-    }
-
-    fn memory_made(&mut self, pe: Pe, memory: u32) {
-        let newest = self.view.pes.get(pe.at()).map(|member| member.memory);
-        if newest == Some(memory) {
-            self.pes[pe.at()].memory_made = true;
-        }
-        self.advance();
+        let verdict = self.out.verdict().cloned();
+        let (status, words) = verdict.unwrap_or((1, "the job ended early".into()));
+        self.out.end(status, Some(words));
+        self.out.take()
     }
 
     fn received(&mut self, proc: ProcId, what: PeMessage) {
-        let Some(entry) = self.procs.get_mut(&proc) else { return };
-        let pe = match entry.role {
+        let Some(entry) = self.procs.get_mut(proc) else { return };
+        let (role, node_list) = (entry.role, &self.nodes);
+        let pe = match role {
             Role::Pe(pe) => Some(pe),
             _ => None,
         };
+        let (members, out) = (&mut self.members, &mut self.out);
         match (what, pe) {
             (PeMessage::Hello, _) => {
                 entry.hello = true;
@@ -320,156 +203,163 @@ impl Membership {
                 self.repair(); // a repair may be waiting for a spare
             }
             (PeMessage::CannotStart { status, words, cause }, _) => {
-                let role = entry.role;
-                self.cannot_start(role, cause, (status, &words));
+                if let Some(pe) = role.pe() {
+                    out.report_failure(pe, (cause, members.started), (status, &words));
+                }
             }
-            (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
+            (PeMessage::AtPoint { rule }, _) => self.faults.fire(proc, rule, &self.procs, out),
             (PeMessage::Report(report), _) => self.reported(report),
-            (PeMessage::Address { address }, _) => self.addressed(proc, address),
+            (PeMessage::Address { address }, _) => {
+                if members.add_address(proc, address, node_list, out) {
+                    self.advance();
+                }
+            }
             (PeMessage::Unusable { view, pe, flaw }, _) => self.unusable(view, pe, flaw),
             (PeMessage::Suspect { pe, incarnation }, Some(by)) => {
-                self.suspected(by, pe, incarnation)
+                self.suspicions.suspect(by, (pe, incarnation), members, node_list, out);
             }
-            (PeMessage::GlobalExit { status, words }, _) => self.end(status, words),
+            (PeMessage::GlobalExit { status, words }, _) => out.end(status, words),
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
-            (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
-            (PeMessage::PreludeOver { record }, Some(pe)) => self.prelude_over(pe, record),
-            (PeMessage::GoBack { why }, Some(_)) => self.roll_all_back(&why),
-            (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
+            (PeMessage::NeedsOthers, Some(pe)) => members.needs_others(pe, out),
+            (PeMessage::PreludeOver { record }, Some(pe)) => {
+                self.preludes.keep(pe, record, node_list, out);
+            }
+            (PeMessage::GoBack { why }, Some(_)) => members.roll_all_back(&why, node_list, out),
+            (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
-                self.pes[pe.at()].stage = Stage::Unrecoverable;
-                self.verdict.get_or_insert((status, words));
-                self.end_if_all_unrecoverable();
+                members.pes[pe.at()].stage = PeStage::Unrecoverable;
+                out.keep_verdict(status, words);
+                members.end_if_all_unrecoverable(out);
             }
             (_, None) => {} // for PEs only
         }
     }
 
-    fn end_if_all_unrecoverable(&mut self) {
-        let Some((status, words)) = self.verdict.clone() else { return };
-        let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
-        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Unrecoverable) {
-            self.end(status, Some(words));
+    fn finalizing(&mut self, pe: Pe, joined: ViewNumber, cut: bool) {
+        if cut && self.mode.protects() {
+            let lost: Vec<Pe> = self.recovery.lost.iter().copied().collect();
+            let words = format!(
+                "unrecoverable: PE {pe} entered shmem_finalize without rolling back to the \
+                 checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
+                Pe::names(&lost),
+                if lost.len() == 1 { "was" } else { "were" }
+            );
+            return self.out.end(UNRECOVERABLE, Some(words));
         }
+        let entry = &mut self.members.pes[pe.at()];
+        (entry.stage, entry.joined) = (PeStage::Finalizing, joined);
+        self.members.finish_if_all_in(&self.nodes, &mut self.out);
     }
 
     fn proc_ended(&mut self, proc: ProcId, how: Ended) {
-        let Some(entry) = self.procs.remove(&proc) else { return };
+        let Some(entry) = self.procs.remove(proc) else { return };
         match entry.role {
             Role::Spare => self.repair(), // a repair may be waiting for it
-            Role::Substitute(pe) if Membership::is_missing(&entry, how) => {
-                self.program_is_missing(pe, how)
+            Role::Substitute(pe) if entry.lacks_program(how) => self.program_is_missing(pe, how),
+            Role::Substitute(pe) => {
+                self.members.pes[pe.at()].proc = None;
+                if self.count_death(pe, how) {
+                    self.repair();
+                }
             }
-            Role::Substitute(pe) => self.substitute_died(pe, how),
             Role::Pe(pe) => self.pe_died(pe, entry.hello, how),
         }
     }
 
-    fn substitute_died(&mut self, pe: Pe, how: Ended) {
-        self.pes[pe.at()].proc = None;
-        if self.count_death(pe, how) {
-            self.repair();
-        }
-    }
-
     fn pe_died(&mut self, pe: Pe, hello: bool, how: Ended) {
-        self.pes[pe.at()].proc = None;
-        match self.pes[pe.at()].stage {
-            Stage::Starting => return self.ended_at_start(pe, hello, how),
-            Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
-            Stage::Finalized => {
-                self.pes[pe.at()].status = Some(how);
+        let entry = &mut self.members.pes[pe.at()];
+        entry.proc = None;
+        match entry.stage {
+            PeStage::Starting => return self.ended_at_start(pe, hello, how),
+            PeStage::Unrecoverable => return self.members.end_if_all_unrecoverable(&mut self.out),
+            PeStage::Finalized => {
+                entry.status = Some(how);
                 if let Ended::Killed(_) = how {
-                    self.out.push(Action::Say(format!("PE {pe} {how} after shmem_finalize")));
+                    self.out.say(format!("PE {pe} {how} after shmem_finalize"));
                 }
-                return self.end_if_all_over();
+                return self.members.end_if_all_over(&mut self.out);
             }
-            Stage::Running | Stage::Finalizing => {}
+            PeStage::Running | PeStage::Finalizing => {}
         }
-        if self.mode.protects() || self.holes.is_some() || self.all_in_finalize() {
-            let line = format!("PE {pe} {}", how.cause()); // otherwise it is in the final message
-            self.out.push(Action::Say(line));
+        let members = &self.members;
+        if self.mode.protects() || members.shrinks() || members.all_in_finalize() {
+            // Otherwise it is in the final message.
+            self.out.say(format!("PE {pe} {}", how.cause()));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
-            self.show();
+            self.members.show(&self.nodes, &mut self.out);
         }
     }
 
-    /// Marks PEs as dead. Returns false if that ends the job.
+    /// Marks PEs as dead. Returns true if substitutes are to replace them.
     fn lose(&mut self, lost: &[Pe], state: State, how: Ended) -> bool {
-        for &pe in lost {
-            self.view.pes[pe.at()].state = state;
-            self.view.pes[pe.at()].with_node = state == State::NodeDead;
+        let (members, nodes, out) = (&mut self.members, &self.nodes, &mut self.out);
+        members.mark_lost(lost, state);
+        if members.all_in_finalize() {
+            members.lose_at_end(lost, how, out);
+            return false;
         }
-        let one = lost[0];
-        if self.all_in_finalize() {
-            return self.lose_at_end(lost, how);
-        }
-        let pes = lost.to_vec();
-        let node = (state == State::NodeDead).then(|| self.view.pes[one.at()].node);
-        self.out.push(Action::Lost { pes, node, how });
-        if self.holes.is_some() {
-            return self.leave_holes(lost);
+        let (one, pes) = (lost[0], lost.to_vec());
+        let node = (state == State::NodeDead).then(|| members.view.pes[one.at()].node);
+        out.push(Action::Lost { pes, node, how });
+        let before = !self.recovery.lost.is_empty();
+        if members.shrinks() {
+            self.recovery.lost.extend(lost);
+            members.leave_holes(lost, nodes, out);
+            return false;
         }
         if !self.mode.protects() {
             let words = format!(
                 "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
                 how.cause()
             );
-            self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if self.no_pe_is_left() {
+            out.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
+        } else if members.no_pe_is_left(self.adopt, nodes) {
             let words = "unrecoverable: every PE was lost".to_string();
-            self.end(UNRECOVERABLE, Some(words));
+            out.end(UNRECOVERABLE, Some(words));
         }
-        self.decide_local(lost, state);
-        for &pe in lost {
-            self.pes[pe.at()].stage = Stage::Running;
-            self.lost.insert(pe);
-        }
-        self.fault_view = self.view.number.next();
-        !self.ended
+        members.decide_local(lost, state, before, out);
+        members.await_substitutes(lost);
+        self.recovery.lost.extend(lost);
+        !out.is_ended()
     }
 
     fn node_lost(&mut self, node: u32) {
-        if self.shown.remove(&node).is_none() {
+        if !self.nodes.remove(node) {
             return;
         }
-        let gone: Vec<ProcId> =
-            self.procs.iter().filter(|(_, p)| p.node == node).map(|(&id, _)| id).collect();
         let mut lost = Vec::new();
-        for id in gone {
-            match self.procs.remove(&id).map(|proc| proc.role) {
-                Some(Role::Pe(pe)) => lost.push(pe),
-                Some(Role::Substitute(pe)) => self.pes[pe.at()].proc = None,
-                Some(Role::Spare) | None => {}
+        for role in self.procs.remove_node(node) {
+            match role {
+                Role::Pe(pe) => lost.push(pe),
+                Role::Substitute(pe) => self.members.pes[pe.at()].proc = None,
+                Role::Spare => {}
             }
         }
-        lost.extend(Pe::all(self.pes.len()).filter(|&pe| {
-            // Its process died before, but its memory was still there until now.
-            let left = self.view.pes[pe.at()].state == State::ProcessDead && !self.is_hole(pe);
-            left && self.view.pes[pe.at()].node == node
-        }));
+        // Of others the process died before, but their memory was still there until now.
+        lost.extend(self.members.left_on(node));
         lost.sort_unstable();
         for &pe in &lost {
-            self.pes[pe.at()].proc = None;
+            self.members.pes[pe.at()].proc = None;
         }
-        self.out.push(Action::Say(match lost.as_slice() {
+        self.out.say(match lost.as_slice() {
             [] => format!("node {node} was lost; it carried no PE"),
             pes => format!("node {node} was lost with {}", Pe::names(pes)),
-        }));
+        });
         let how = Ended::Killed(9);
-        if !self.started {
-            return self.end(1, Some(format!("node {node} was lost before the job was complete")));
+        if !self.members.started {
+            let words = format!("node {node} was lost before the job was complete");
+            return self.out.end(1, Some(words));
         }
-        let (over, lost): (Vec<Pe>, Vec<Pe>) =
-            lost.into_iter().partition(|&pe| self.pes[pe.at()].stage == Stage::Finalized);
-        self.over_with_node(&over, how);
+        let is_over = |pe: &Pe| self.members.pes[pe.at()].stage == PeStage::Finalized;
+        let (over, lost): (Vec<Pe>, Vec<Pe>) = lost.into_iter().partition(is_over);
+        self.members.over_with_node(&over, how, self.mode.protects(), &mut self.out);
         if lost.is_empty() {
-            self.end_if_all_over();
+            self.members.end_if_all_over(&mut self.out);
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {
-            self.show();
+            self.members.show(&self.nodes, &mut self.out);
         }
     }
 }

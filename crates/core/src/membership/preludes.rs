@@ -1,8 +1,11 @@
 //! Records of what PEs learned before their first checkpoint call, for their substitutes
 //! ([`crate::prelude`]).
 //!
-//! Left out: what follows once all records are known (`substitutes.rs`).
+//! Part of the machine in [`super`].
 
+use super::decisions::Decisions;
+use super::nodes::LivingNodes;
+use crate::message::Down;
 use crate::quantity::Pe;
 
 /// The record of each PE, once it is known.
@@ -18,10 +21,13 @@ impl Preludes {
         Preludes { records: vec![None; n_pes], known: 0 }
     }
 
-    /// Keeps the record of PE `pe`; returns true if all records are known.
-    pub fn keep(&mut self, pe: Pe, record: Vec<u8>) -> bool {
+    /// Keeps the record of PE `pe`, which has reached its first checkpoint call. No PE begins a
+    /// checkpoint before all records are here, so any PE lost after that has one.
+    pub fn keep(&mut self, pe: Pe, record: Vec<u8>, nodes: &LivingNodes, out: &mut Decisions) {
         self.known += usize::from(self.records[pe.at()].replace(record).is_none());
-        self.known == self.records.len()
+        if self.known == self.records.len() {
+            nodes.send(&Down::PreludesKept, out);
+        }
     }
 
     /// Returns the record of PE `pe`, for its substitute.

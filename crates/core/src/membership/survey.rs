@@ -3,30 +3,51 @@
 //! Part of the machine in [`super`]. It reports only changes, and nothing while PEs are lost, since
 //! they may restart anywhere, nor in a job without checkpoints or in shrink mode.
 
-use super::{Action, Membership};
+use super::decisions::Decisions;
+use super::event::Action;
+use crate::placement::substitute::JobLayout;
 use crate::placement::survival::{Places, Survival};
 use crate::quantity::ViewNumber;
+use crate::settings::{BackupMode, Rollback, Settings};
+use crate::view::View;
 
-impl Membership {
+/// The places of a job's groups, and the last survey.
+#[derive(Debug, Clone)]
+pub(super) struct Survey {
+    mode: BackupMode,
+    adopt: bool,
+    /// True if losses of single nodes or processes can end the job, and others not.
+    surveys: bool,
+    /// Groups and failure domains: a substitute is placed away from its group.
+    pub site: JobLayout,
+    /// The last survey, and the view it was made for.
+    surveyed: Option<(ViewNumber, Survival)>,
+}
+
+impl Survey {
+    /// Creates the survey of a job that has not started.
+    pub fn new(settings: &Settings, site: JobLayout) -> Survey {
+        let (mode, adopt) = (settings.backup_mode, settings.adopt);
+        let surveys = mode.protects() && settings.rollback != Rollback::None;
+        Survey { mode, adopt, surveys, site, surveyed: None }
+    }
+
     /// Surveys a view in which every PE is alive, and reports changes.
-    pub(super) fn survey(&mut self) {
-        let protects = self.mode.protects() && self.holes.is_none();
-        let settled = self.started && !self.ended && self.lost.is_empty();
-        if !protects || !settled || self.known_survival().is_some() {
+    pub fn update(&mut self, view: &View, out: &mut Decisions) {
+        if !self.surveys || out.is_ended() || self.known(view).is_some() {
             return;
         }
-        let found = self.survival();
+        let found = self.survival(view);
         if self.surveyed.as_ref().is_none_or(|(_, known)| *known != found) {
-            self.out.push(Action::Survives(found.clone()));
+            out.push(Action::Survives(found.clone()));
         }
-        self.surveyed = Some((self.view.number, found));
+        self.surveyed = Some((view.number, found));
     }
 
     /// Records new parity groups. Returns false if they are known already or do not fit the job.
-    pub(super) fn regroup(&mut self, group_of: &[u32]) -> bool {
+    pub fn regroup(&mut self, group_of: &[u32], n_pes: usize) -> bool {
         let group_of: Vec<usize> = group_of.iter().map(|&group| group as usize).collect();
-        let bound = self.pes.len();
-        let fits = group_of.len() == bound && group_of.iter().all(|&group| group < bound);
+        let fits = group_of.len() == n_pes && group_of.iter().all(|&group| group < n_pes);
         if !fits || group_of == self.site.group_of {
             return false;
         }
@@ -35,19 +56,14 @@ impl Membership {
         true
     }
 
-    /// Returns the parity group of each PE.
-    pub fn group_of(&self) -> &[usize] {
-        &self.site.group_of
-    }
-
-    /// Returns the single losses that would end the job; None until the current view is surveyed.
-    pub fn known_survival(&self) -> Option<&Survival> {
+    /// Returns the single losses that would end the job; None until this view is surveyed.
+    pub fn known(&self, of: &View) -> Option<&Survival> {
         let (view, known) = self.surveyed.as_ref()?;
-        (*view == self.view.number).then_some(known)
+        (*view == of.number).then_some(known)
     }
 
-    fn survival(&self) -> Survival {
-        let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
+    fn survival(&self, view: &View) -> Survival {
+        let node_of: Vec<usize> = view.pes.iter().map(|pe| pe.node as usize).collect();
         let places = Places {
             mode: self.mode,
             adopt: self.adopt,

@@ -14,26 +14,28 @@
 //! Invariants: no process is ended because of an earlier incarnation; of the two PEs of one
 //! connection only one is ended, even if each accuses the other.
 
-use super::suspicion::{Process, Suspicion, decide};
-use super::{Action, Membership, Stage};
+use super::decisions::Decisions;
+use super::members::Members;
+use super::nodes::LivingNodes;
+use super::suspicion::{Process, Suspicion, Suspicions, decide};
 use crate::message::{Down, ProcId};
 use crate::quantity::{Incarnation, Pe};
-use crate::view::State;
 
-impl Membership {
-    /// Allows asking nodes for a second opinion: their agents hear each other.
-    pub fn let_nodes_be_asked(&mut self) {
-        self.suspicions.among_hosts = true;
-    }
-
+impl Suspicions {
     /// Handles a report that `accuser` lost its connection to this incarnation of `pe`.
-    pub(super) fn suspected(&mut self, accuser: Pe, pe: Pe, incarnation: Incarnation) {
-        let accuser = (accuser, self.view.pes[accuser.at()].incarnation);
-        let suspect = (pe, incarnation);
-        if accuser.0 == pe || !self.carries_on(accuser) || !self.carries_on(suspect) {
+    pub(super) fn suspect(
+        &mut self,
+        accuser: Pe,
+        suspect: (Pe, Incarnation),
+        members: &Members,
+        nodes: &LivingNodes,
+        out: &mut Decisions,
+    ) {
+        let accuser = (accuser, members.view.pes[accuser.at()].incarnation);
+        if accuser.0 == suspect.0 || !members.carries_on(accuser) || !members.carries_on(suspect) {
             return;
         }
-        let node = |process: Process| self.view.pes[process.0.at()].node;
+        let node = |process: Process| members.view.pes[process.0.at()].node;
         let of_pair = |suspicion: &Suspicion| {
             let pair = (suspicion.accuser, suspicion.suspect);
             pair == (accuser, suspect) || pair == (suspect, accuser)
@@ -41,84 +43,64 @@ impl Membership {
         let seconds = |suspicion: &Suspicion| {
             suspicion.suspect == suspect && node(suspicion.accuser) != node(accuser)
         };
-        if let Some(first) = self.suspicions.open.iter().position(seconds) {
-            self.suspicions.open[first].second = Some(accuser.0);
+        if let Some(first) = self.open.iter().position(seconds) {
+            self.open[first].second = Some(accuser.0);
             return;
         }
-        if self.suspicions.open.iter().any(of_pair) {
+        if self.open.iter().any(of_pair) {
             return;
         }
-        let nodes = [node(accuser), node(suspect)];
-        let witness = self.shown.keys().copied().find(|node| !nodes.contains(node));
-        let witness = witness.filter(|_| self.suspicions.among_hosts);
+        let pair = [node(accuser), node(suspect)];
+        let witness = nodes.all().find(|node| !pair.contains(node));
+        let witness = witness.filter(|_| self.among_hosts);
         if let Some(witness) = witness {
-            nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node, at: None }));
+            pair.into_iter().for_each(|node| out.send(witness, Down::Ask { node, at: None }));
         }
-        if let Some(proc) = self.pes[pe.at()].proc {
-            self.send(nodes[1], Down::Look { proc });
+        if let Some(proc) = members.pes[suspect.0.at()].proc {
+            out.send(pair[1], Down::Look { proc });
         }
         let (answered, second, hears) = (false, None, [None; 2]);
-        let suspicion = Suspicion { accuser, suspect, answered, second, witness, hears };
-        self.suspicions.open.push(suspicion);
+        self.open.push(Suspicion { accuser, suspect, answered, second, witness, hears });
     }
 
     /// Records that the agent of `proc` answered.
-    pub(super) fn looked(&mut self, proc: ProcId) {
-        for suspicion in &mut self.suspicions.open {
-            let asked = self.pes[suspicion.suspect.0.at()].proc == Some(proc);
+    pub(super) fn add_answer(&mut self, proc: ProcId, members: &Members) {
+        for suspicion in &mut self.open {
+            let asked = members.pes[suspicion.suspect.0.at()].proc == Some(proc);
             suspicion.answered |= asked;
         }
     }
 
     /// Records the second opinion of node `by` on node `about`.
-    pub(super) fn opinion(&mut self, by: u32, about: u32, alive: bool) {
-        for suspicion in
-            self.suspicions.open.iter_mut().filter(|suspicion| suspicion.witness == Some(by))
-        {
-            for (at, incarnation) in [suspicion.accuser, suspicion.suspect].into_iter().enumerate()
-            {
-                if self.view.pes[incarnation.0.at()].node == about {
-                    suspicion.hears[at] = Some(alive);
+    pub(super) fn add_opinion(&mut self, by: u32, about: u32, alive: bool, members: &Members) {
+        for suspicion in self.open.iter_mut().filter(|suspicion| suspicion.witness == Some(by)) {
+            let pair = [suspicion.accuser, suspicion.suspect];
+            for (hears, (pe, _)) in suspicion.hears.iter_mut().zip(pair) {
+                if members.view.pes[pe.at()].node == about {
+                    *hears = Some(alive);
                 }
             }
         }
     }
 
     /// Drops suspicions that no longer matter, and decides those that are complete.
-    pub(super) fn settle(&mut self) {
-        let mut open = std::mem::take(&mut self.suspicions.open);
-        open.retain(|suspicion| {
-            self.carries_on(suspicion.accuser) && self.carries_on(suspicion.suspect)
+    pub(super) fn settle(&mut self, members: &Members, nodes: &LivingNodes, out: &mut Decisions) {
+        self.open.retain(|suspicion| {
+            members.carries_on(suspicion.accuser) && members.carries_on(suspicion.suspect)
         });
-        for suspicion in &mut open {
-            suspicion.witness = suspicion.witness.filter(|node| self.shown.contains_key(node));
+        for suspicion in &mut self.open {
+            suspicion.witness = suspicion.witness.filter(|&node| nodes.lives(node));
         }
-        self.suspicions.open = open;
-        while let Some((suspicion, declared, why)) = self.suspicions.open.iter().find_map(decide) {
-            self.declare(suspicion.accuser, suspicion.suspect, declared, &why);
-        }
-    }
-
-    fn carries_on(&self, (pe, incarnation): Process) -> bool {
-        let Some(member) = self.view.pes.get(pe.at()) else { return false };
-        let alive = member.state == State::Alive && member.incarnation == incarnation;
-        let entry = &self.pes[pe.at()];
-        // Once all are in finalize, no PE waits for operations in flight.
-        let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
-        self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
-    }
-
-    fn declare(&mut self, accuser: Process, suspect: Process, declared: Process, why: &str) {
-        self.suspicions
-            .open
-            .retain(|suspicion| suspicion.accuser != declared && suspicion.suspect != declared);
-        self.out.push(Action::Say(format!(
-            "the connection of PE {} to PE {} broke, {why}: PE {} is ended",
-            accuser.0, suspect.0, declared.0
-        )));
-        let node = self.view.pes[declared.0.at()].node;
-        if let Some(proc) = self.pes[declared.0.at()].proc {
-            self.send(node, Down::Kill { proc });
+        while let Some((suspicion, declared, why)) = self.open.iter().find_map(decide) {
+            self.open.retain(|one| one.accuser != declared && one.suspect != declared);
+            out.say(format!(
+                "the connection of PE {} to PE {} broke, {why}: PE {} is ended",
+                suspicion.accuser.0, suspicion.suspect.0, declared.0
+            ));
+            let node = members.view.pes[declared.0.at()].node;
+            if let Some(proc) = members.pes[declared.0.at()].proc {
+                out.send(node, Down::Kill { proc });
+            }
         }
     }
 }
@@ -169,8 +151,9 @@ mod tests {
             Down::Kill { proc } => Some(*proc),
             _ => None,
         };
-        let of =
-            |proc| (0..cluster.machine.pes.len() as u32).find(|&pe| cluster.proc_of(pe) == proc);
+        let of = |proc| {
+            (0..cluster.machine.members.pes.len() as u32).find(|&pe| cluster.proc_of(pe) == proc)
+        };
         cluster.sent.iter().filter_map(proc).filter_map(of).collect()
     }
 

@@ -10,7 +10,8 @@ mod survey;
 use std::time::Duration;
 
 use crate::message::ProgressReport;
-use crate::quantity::{CheckpointNumber, ViewNumber};
+use crate::settings::Fabric;
+use crate::view::Member;
 
 use super::*;
 
@@ -125,7 +126,7 @@ impl Cluster {
     }
 
     pub fn proc_of(&self, pe: u32) -> ProcId {
-        self.machine.pes[pe as usize].proc.expect("carried by a process")
+        self.machine.members.pes[pe as usize].proc.expect("carried by a process")
     }
 
     /// Kills a PE after each of these checkpoints, and resumes from there.
@@ -151,7 +152,7 @@ impl Cluster {
     }
 
     pub fn member(&self, pe: usize) -> Member {
-        self.machine.view.pes[pe]
+        self.machine.view().pes[pe]
     }
 
     fn wiped(&self) -> Vec<&str> {
@@ -167,8 +168,8 @@ impl Cluster {
 #[test]
 fn a_job_starts_whole_at_view_1() {
     let cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
-    assert_eq!(cluster.machine.view.number, ViewNumber(1));
-    assert!(cluster.machine.view.whole());
+    assert_eq!(cluster.machine.view().number, ViewNumber(1));
+    assert!(cluster.machine.view().whole());
     let assigned = cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Assign { .. })).count();
     assert_eq!(assigned, 4, "the spare is not given a number");
 }
@@ -222,7 +223,7 @@ fn all_processes_may_die_while_their_memory_is_there() {
     for event in std::mem::take(&mut cluster.held) {
         cluster.event(event);
     }
-    assert!(cluster.end.is_none() && cluster.machine.view.whole());
+    assert!(cluster.end.is_none() && cluster.machine.view().whole());
     assert!(cluster.wiped().is_empty(), "and is taken over");
     let mut cluster = all_die(&settings(BackupMode::Raid5));
     (0..3).for_each(|node| cluster.event(MembershipEvent::NodeLost { node }));
@@ -249,7 +250,7 @@ fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
     for event in std::mem::take(&mut cluster.held) {
         cluster.event(event);
     }
-    assert!(cluster.machine.view.whole(), "{:?}", cluster.log);
+    assert!(cluster.machine.view().whole(), "{:?}", cluster.log);
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn two_nodes_lost_at_once_are_both_replaced() {
     for event in std::mem::take(&mut cluster.held) {
         cluster.event(event);
     }
-    assert!(cluster.machine.view.whole());
+    assert!(cluster.machine.view().whole());
     assert_eq!(cluster.wiped(), ["wipe 1.0", "wipe 3.0"]);
 }
 
@@ -271,7 +272,7 @@ fn no_substitute_left_is_an_error_not_a_hang() {
     let settings = Settings { substitute: Substitute::Spare, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 1);
     cluster.event(MembershipEvent::NodeLost { node: 1 });
-    assert!(cluster.machine.view.whole());
+    assert!(cluster.machine.view().whole());
     cluster.event(MembershipEvent::NodeLost { node: 2 });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
@@ -390,7 +391,7 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
 
 /// PE `pe` enters finalize as a member of the newest view.
 fn finalizes(cluster: &mut Cluster, pe: u32) {
-    let joined = cluster.machine.view.number;
+    let joined = cluster.machine.view().number;
     cluster.says(pe, PeMessage::Finalizing { joined, cut: false });
 }
 
@@ -403,7 +404,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     (0..3).for_each(|pe| finalizes(&mut cluster, pe));
     cluster.die(3);
-    assert_eq!((cluster.member(3).incarnation.0, cluster.machine.view.whole()), (1, true));
+    assert_eq!((cluster.member(3).incarnation.0, cluster.machine.view().whole()), (1, true));
     finalizes(&mut cluster, 3);
     assert!(!is_finishing(&cluster), "the others have not seen the loss");
     (0..3).for_each(|pe| finalizes(&mut cluster, pe));
@@ -449,7 +450,7 @@ fn a_loss_when_all_are_in_finalize_is_harmless() {
         (0..4).for_each(|pe| finalizes(&mut cluster, pe));
         cluster.die(2);
         cluster.event(MembershipEvent::NodeLost { node: 3 });
-        assert_eq!(cluster.machine.view.number, ViewNumber(1), "nobody need know");
+        assert_eq!(cluster.machine.view().number, ViewNumber(1), "nobody need know");
         for pe in [0, 1] {
             let proc = cluster.proc_of(pe);
             cluster.says(pe, PeMessage::Finalized);

@@ -9,20 +9,31 @@ use std::time::Duration;
 
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure};
+use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_disk::claim::Claims;
 use raidshmem_disk::variables::SavedProgram;
 use raidshmem_sys::process;
+use rustix::event::{PollFd, PollFlags};
 
+use super::source::Source;
 use crate::bell::caught;
 use crate::worker::Worker;
 
 /// Time limit for one step of a disk: some 64 MiB, or a deletion of any size.
 const ANSWER: Duration = Duration::from_secs(20);
 
+/// The job that a set belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SavedJob {
+    pub(super) id: u64,
+    pub(super) n_pes: u32,
+    pub(super) heap_len: u64,
+}
+
 /// The disk thread, once started, and its state.
-#[derive(Default)]
 pub(super) struct DiskThread {
+    pub(super) job: SavedJob,
     pub(super) worker: Option<Worker<Option<DiskOutcome>>>,
     /// Checkpoints up to this number are abandoned; `u64::MAX` abandons all.
     pub(super) stop: Arc<AtomicU64>,
@@ -69,12 +80,22 @@ impl Awaited {
 impl DiskThread {
     /// Catches `stop_signal`, if given, from now on; PEs ignore it until they ask for it. If it
     /// cannot be caught, it ends this process, as it does without checkpoints on disk.
-    pub(super) fn new(stop_signal: Option<i32>) -> DiskThread {
+    pub(super) fn new(job: &Job, stop_signal: Option<i32>) -> DiskThread {
         stop_signal.into_iter().for_each(process::ignored_by_children);
-        DiskThread {
-            bell: stop_signal.and_then(|signal| caught(signal).ok()),
-            ..DiskThread::default()
-        }
+        let bell = stop_signal.and_then(|signal| caught(signal).ok());
+        let job = SavedJob { id: job.id, n_pes: job.n_pes, heap_len: job.heap_len };
+        let (stop, program, claims, patience) = Default::default();
+        let (worker, open, awaited) = (None, None, None);
+        DiskThread { job, worker, stop, program, claims, open, awaited, patience, bell }
+    }
+
+    /// Returns the descriptors to poll, with their sources.
+    pub(super) fn fds(&self) -> impl Iterator<Item = (PollFd<'_>, Source)> {
+        let disk = self.worker.as_ref();
+        let disk = disk.map(|disk| (PollFd::new(disk, PollFlags::IN), Source::Disk));
+        let bell = self.bell.as_ref();
+        let bell = bell.map(|bell| (PollFd::new(bell, PollFlags::IN), Source::StopSignal));
+        disk.into_iter().chain(bell)
     }
 }
 

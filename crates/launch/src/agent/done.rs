@@ -23,14 +23,20 @@ pub(super) enum AgentDone {
     Wiped,
 }
 
-/// A process, with its connection and its parent-death pipe.
+/// A process that was started, or failed to start.
 pub(super) struct Started {
     pub proc: ProcId,
     /// The time at which its start began.
     pub begun: Instant,
+    pub result: Result<Process, String>,
+    pub new: NewProcess,
+}
+
+/// The connection and the parent-death pipe of a new process.
+pub(super) struct NewProcess {
+    /// True if it was started for its PE number.
     pub meant: bool,
     pub channel: Outbox,
     pub sink: Option<Arc<Sink>>,
     pub parent_death: OwnedFd,
-    pub result: Result<Process, String>,
 }

@@ -6,12 +6,9 @@
 //! On another host, its supervisor first sends it the launcher to join. There it forwards the
 //! output of its PEs in whole lines, and sends no descriptors to the launcher.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::OsString;
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_control::link::{Link, timespec};
@@ -19,122 +16,73 @@ use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::ended::Ended;
-use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
-use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_core::settings::{Fabric, Settings};
-use raidshmem_core::view::View;
-use raidshmem_segment::words::Words;
-use raidshmem_sys::futex;
-use raidshmem_sys::memory::Mapping;
-use raidshmem_sys::process::Process;
-use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
+use raidshmem_core::message::{Down, Job, Party, ProcId, Up};
+use raidshmem_core::settings::Fabric;
+use raidshmem_sys::socket::{Channel, ChannelError};
 use rustix::event::{PollFd, PollFlags, poll};
-use tracing::info;
 
 use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
-use super::output::{self, Carriers, Sink};
+use super::output;
 use super::worker::Worker;
 
-mod abort;
 mod begin;
 mod binder;
-mod clock;
 mod disk;
 mod done;
-mod dump;
-mod giving;
 mod heartbeat;
 mod input;
 mod join;
 mod lists;
+mod local;
 mod looks;
-mod meet;
+mod memory;
 mod orders;
+mod processes;
+mod reach;
 mod signals;
+mod source;
 mod starting;
 mod storing;
-mod waits;
-mod work;
+mod uplink;
+mod watch;
 
 use begin::Held;
 use binder::Binder;
+use disk::DiskThread;
 use done::AgentDone;
 use heartbeat::{HeartbeatClient, Ties};
+use input::InputPipe;
+use memory::NodeMemory;
+use processes::LocalProcesses;
+use reach::Reach;
+use source::Source;
+use starting::Starter;
+use uplink::{Order, Uplink};
+use watch::PeWatch;
 
-/// An order and the descriptors that came with it.
-type Order = (Down, Vec<OwnedFd>);
-
-struct Local {
-    process: Process,
-    /// The process that sent Hello, if it is not the started one but a script's child.
-    inner: Option<Process>,
-    channel: Option<Outbox>,
-    /// True if its library is of this build.
-    same_build: bool,
-    /// Parent-death pipe: a process that armed the other end, even a script's child, is killed with
-    /// this agent.
-    _parent_death: OwnedFd,
-    /// True if it was started for its PE number, and bound then; the program may have changed that.
-    meant: bool,
-    /// True if it has left `shmem_finalize`: a script around it may go on.
-    finalized: bool,
-    /// True if it is a PE that closed its connection.
-    channel_lost: bool,
-    /// The time at which a PE without a control channel, or the script of a dead PE, is killed: the
-    /// launcher waits for its PE number.
-    until: Option<MachineTime>,
-    pe: Option<Pe>,
-    /// The destination of its output, if the agent forwards it.
-    sink: Option<Arc<Sink>>,
-    control: Option<Mapping>,
-}
-
-impl Local {
-    /// Returns the control words of the PE that it carries.
-    fn words(&self) -> Option<&Words> {
-        // SAFETY: the mapping is a whole page and begins with the segment's control words, which
-        // every process touches through atomics only.
-        self.control.as_ref().map(|control| unsafe { &*control.base().cast::<Words>() })
-    }
-
-    /// Returns the process that is the PE, or will be.
-    fn carrier(&self) -> &Process {
-        self.inner.as_ref().unwrap_or(&self.process)
-    }
-}
-
+/// The parts of an agent. It passes each event and order on to the part that it concerns.
 struct Agent {
-    up: Link,
+    node: u32,
+    job: Job,
+    up: Uplink,
     /// Orders not yet carried out.
     orders: VecDeque<Order>,
-    job: Job,
-    settings: Settings,
-    node: u32,
-    program: Vec<OsString>,
+    /// The control page that PEs read.
     page: Page,
     page_fd: Arc<OwnedFd>,
     binder: Arc<Binder>,
     /// A thread for long work.
     worker: Worker<AgentDone>,
-    /// The memory files of the nodes that may map each other, including its own.
-    files: BTreeMap<u32, Arc<OwnedFd>>,
-    /// PEs whose memory is on this node.
-    here: BTreeSet<Pe>,
-    /// Incarnation and address of each PE reached through an engine.
-    addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
-    procs: BTreeMap<ProcId, Local>,
-    /// PE 0's standard input, if PE 0 runs here and the launcher provides it.
-    input: Option<input::Pipe>,
-    /// The options of programs, and the threads that forward their output.
-    place: ProcessOptions,
-    carriers: Carriers,
+    memory: NodeMemory,
+    reach: Reach,
+    starter: Starter,
+    procs: LocalProcesses,
+    /// PE 0's standard input.
+    input: InputPipe,
     heartbeat: HeartbeatClient,
-    disk: disk::DiskThread,
-    missed: signals::Missed,
-    /// The build of this oshrun; the programs' library must match it.
-    build: &'static str,
+    watch: PeWatch,
+    disk: DiskThread,
 }
 
 /// Time limit for the first orders, which includes the start of the other agents.
@@ -143,8 +91,8 @@ const ORDERS: Duration = Duration::from_secs(120);
 const LAST_EVENTS: usize = 4;
 /// Time limit for programs' last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// Time limit for a script whose PE died, or a PE without a connection, to end.
-const SCRIPT: Duration = Duration::from_millis(500);
+/// Time limit for jobs in progress when the agent ends.
+const LAST_JOB: Duration = Duration::from_secs(5);
 
 /// Runs a node's agent, of this build, on its connection to the launcher. Returns when ordered to,
 /// or when the launcher is gone; every process it started is dead by then.
@@ -184,46 +132,29 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
         Ok(held) => held,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
-    let (orders, here, addresses, procs, carriers) = Default::default();
     let binder = Arc::new(Binder::new(&job, settings.bind, node));
     let shared = (pairs && job.fabric == Fabric::Shm).then(|| Arc::clone(&file));
-    up.send(&Up::Bound(binder.bindings()), shared.as_slice())?;
-    let files = BTreeMap::from([(node, file)]);
+    let mut up = Uplink::new(up);
+    up.send_with(&Up::Bound(binder.bindings()), shared.as_slice())?;
     let mut agent = Agent {
-        up,
-        orders,
-        job,
-        settings,
         node,
-        program: program.into_iter().map(OsString::from_vec).collect(),
+        up,
+        orders: VecDeque::new(),
         page,
         page_fd,
-        binder,
         worker,
-        files,
-        here,
-        addresses,
-        procs,
-        input: None,
-        place,
-        carriers,
+        memory: NodeMemory::new(&job, node, Arc::clone(&file), Arc::clone(&binder)),
+        reach: Reach::new(node, file),
+        procs: LocalProcesses::new(build),
+        input: InputPipe::new(place.input),
+        watch: PeWatch::new(&settings, heartbeat.now()),
         heartbeat,
-        disk: disk::DiskThread::new(stop_signal),
-        missed: signals::Missed::default(),
-        build,
+        disk: DiskThread::new(&job, stop_signal),
+        starter: Starter::new(&job, program, place, settings, Arc::clone(&binder)),
+        binder,
+        job,
     };
     agent.serve_to_the_end(limit)
-}
-
-enum Source {
-    Launcher,
-    Datagram,
-    Channel(ProcId),
-    End(ProcId),
-    Input,
-    Worker,
-    Disk,
-    StopSignal,
 }
 
 impl Agent {
@@ -231,10 +162,11 @@ impl Agent {
     fn serve_to_the_end(&mut self, limit: Duration) -> Result<(), JoinError> {
         let (result, ended) = (self.serve(), self.kill_all());
         if ended && matches!(result, Ok(false)) {
-            self.say_gone();
+            self.heartbeat.report_gone(&mut self.up);
         }
         // While the lease holds, wait for a slow reader; once it expires, leave nothing here.
-        self.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
+        let is_patient = || matches!(result, Ok(true)) && output::is_held_up();
+        self.starter.finish_output(LAST_LINES, is_patient);
         match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(JoinError::Fenced { node: self.node, limit: limit.as_secs_f64() }),
@@ -246,22 +178,22 @@ impl Agent {
     /// Returns true when ordered to end, false when the lease expires.
     fn serve(&mut self) -> Result<bool, ChannelError> {
         // Orders received together with the first do not wake a poll.
-        let mut over = self.hear_orders()?;
+        let mut over = self.receive_orders()?;
         while !over {
             let ready = self.wait();
-            if !self.look_at_clock()? {
+            if !self.check_clocks()? {
                 return Ok(false);
             }
             for source in ready {
                 match source {
-                    Source::Launcher => over = over || self.hear_orders()?,
-                    Source::Datagram => self.hear_datagrams()?,
+                    Source::Launcher => over = over || self.receive_orders()?,
+                    Source::Datagram => self.heartbeat.receive(&mut self.up)?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
-                    Source::Input => self.write_input()?,
-                    Source::Worker => self.hear_worker()?,
-                    Source::Disk => self.hear_disk()?,
-                    Source::StopSignal => self.hear_stop_signal()?,
+                    Source::Input => self.input.write(&mut self.up)?,
+                    Source::Worker => self.finish_work()?,
+                    Source::Disk => self.disk.report_outcomes(&mut self.up)?,
+                    Source::StopSignal => self.disk.report_stop_signal(&mut self.up)?,
                 }
             }
             self.carry_out()?;
@@ -270,220 +202,103 @@ impl Agent {
     }
 
     fn wait(&self) -> Vec<Source> {
-        let own = [(PollFd::new(&self.up, self.up.interest()), Source::Launcher)];
-        let worker = (PollFd::new(&self.worker, PollFlags::IN), Source::Worker);
-        let (mut fds, mut sources): (Vec<_>, Vec<_>) = own.into_iter().chain([worker]).unzip();
-        if let Some(disk) = &self.disk.worker {
-            fds.push(PollFd::new(disk, PollFlags::IN));
-            sources.push(Source::Disk);
-        }
-        if let Some(bell) = &self.disk.bell {
-            fds.push(PollFd::new(bell, PollFlags::IN));
-            sources.push(Source::StopSignal);
-        }
-        if let Some(net) = &self.heartbeat.net {
-            fds.push(PollFd::new(net, PollFlags::IN));
-            sources.push(Source::Datagram);
-        }
-        if let Some(full) = self.input.as_ref().and_then(input::Pipe::full) {
-            fds.push(PollFd::new(full, PollFlags::OUT));
-            sources.push(Source::Input);
-        }
-        for (&proc, local) in &self.procs {
-            if let Some(channel) = &local.channel {
-                fds.push(PollFd::new(channel, channel.interest()));
-                sources.push(Source::Channel(proc));
-            }
-            fds.push(PollFd::new(&local.process, PollFlags::IN));
-            sources.push(Source::End(proc));
-            if let Some(inner) = &local.inner {
-                fds.push(PollFd::new(inner, PollFlags::IN));
-                sources.push(Source::End(proc));
-            }
-        }
+        let own = [
+            (self.up.fd(), Source::Launcher),
+            (PollFd::new(&self.worker, PollFlags::IN), Source::Worker),
+        ];
+        let net = self.heartbeat.fd().map(|fd| (fd, Source::Datagram));
+        let input = self.input.fd().map(|fd| (fd, Source::Input));
+        let all = own.into_iter().chain(self.disk.fds()).chain(net).chain(input);
+        let (mut fds, sources): (Vec<_>, Vec<_>) = all.chain(self.procs.fds()).unzip();
         let left = if self.orders.is_empty() { self.left() } else { Duration::ZERO };
         let _ = poll(&mut fds, Some(&timespec(left)));
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
-    fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
-        match message {
-            Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::List { .. }
-            | Down::Check { .. }
-            | Down::Beat(_)
-            | Down::Ask { .. }
-            | Down::Watch { .. } => Ok(()),
-            Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
-            Down::Abort | Down::Shutdown | Down::Die => Ok(()),
-            Down::MakeMemory { pe, memory } => {
-                self.make_memory(pe, memory);
-                Ok(())
-            }
-            Down::Start { proc, pe } => self.start(proc, pe),
-            Down::Assign { proc, assignment } => self.assign(proc, assignment),
-            Down::File { node } => {
-                let Some(file) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                self.keep(node, file)
-            }
-            Down::Address { pe, incarnation, address } => {
-                let told = ToPe::Address { pe, incarnation, address: address.clone() };
-                self.send_to_all(&told, &[])?;
-                self.addresses.insert(pe, (incarnation, address));
-                Ok(())
-            }
-            Down::Show(view) => self.show(&view),
-            Down::Dump { question, events } => self.dump(question, events),
-            Down::Finish => {
-                self.page.finished().store(1, Ordering::SeqCst);
-                self.ring_all();
-                Ok(())
-            }
-            Down::PreludesKept => {
-                self.page.preludes_kept().store(1, Ordering::SeqCst);
-                self.ring_all();
-                Ok(())
-            }
-            Down::Stopping => {
-                self.page.stopping().store(1, Ordering::SeqCst);
-                Ok(())
-            }
-            Down::Look { proc } => {
-                self.ended(proc)?;
-                match self.procs.get(&proc) {
-                    // Its end will be reported.
-                    Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
-                    _ => self.up.send(&Up::Looked { proc }, &[]),
-                }
-            }
-            Down::Signal { signal } => {
-                // Spares do not run the program's code yet: the signal would end them.
-                let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
-                pes.for_each(|local| local.carrier().signal(signal));
-                if !self.worker.is_idle() {
-                    self.missed.note(Instant::now(), signal);
-                }
-                Ok(())
-            }
-            Down::Disk(task) => self.disk(task),
-            Down::Input { bytes } => self.hear_input(&bytes),
-            Down::Kill { proc } => {
-                if let Some(local) = self.procs.get(&proc) {
-                    info!("kills process {proc} of {}", Pe::names(local.pe.as_slice()));
-                    kill(local);
-                }
-                Ok(())
-            }
-        }
+    /// Returns the time until [`Agent::check_clocks`] is due.
+    fn left(&self) -> Duration {
+        let others = self.procs.next().into_iter().chain(self.watch.next());
+        let first = others.fold(self.heartbeat.next(), MachineTime::min);
+        first.saturating_sub(self.heartbeat.now())
     }
 
-    fn fail(&mut self, what: String) -> Result<(), ChannelError> {
-        self.up.send(&Up::Failed { what }, &[])
+    /// Runs due actions, before pending messages are handled. Returns false if the lease has
+    /// expired.
+    fn check_clocks(&mut self) -> Result<bool, ChannelError> {
+        let time = self.heartbeat.now();
+        if !self.heartbeat.tick(time, &mut self.up)? {
+            return Ok(false);
+        }
+        self.watch.check_stopped(time, &self.procs, &mut self.up)?;
+        self.watch.check_waits(time, &self.procs, &mut self.up)?;
+        self.disk.check(time, &mut self.up)?;
+        self.procs.kill_late(time, &mut self.up)?;
+        Ok(true)
     }
 
-    fn show(&mut self, view: &View) -> Result<(), ChannelError> {
-        if self.job.fabric != Fabric::Shm {
-            // A PE that moved to another node left unused memory here.
-            let stays = |pe: &Pe| view.pes[pe.at()].node == self.node;
-            let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
-            self.here = stay;
-            BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
-        }
-        if view.pes[0].node != self.node {
-            self.input = None; // its substitute elsewhere gets the unread input
-        }
-        info!("shows view {}", view.number);
-        self.page.publish(view);
-        self.ring_all();
-        self.up.send(&Up::Shown { number: view.number }, &[])
-    }
-
-    fn ring_all(&self) {
-        for words in self.procs.values().filter_map(Local::words) {
-            words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
-            futex::wake_all(&words.bell.doorbell);
-        }
-    }
-
+    /// Passes on the messages of a process.
     fn listen(&mut self, proc: ProcId) -> Result<(), ChannelError> {
-        while self.is_same_build(proc)? {
-            let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
-            let Some(channel) = &mut local.channel else { return Ok(()) };
-            let _ = channel.flush(); // if the process ended, its pidfd reports it
-            match channel.try_receive_from::<PeMessage>() {
-                Ok(Some((what, sender))) => {
-                    local.finalized |= matches!(what, PeMessage::Finalized);
-                    if let (PeMessage::Hello, Some(pid)) = (&what, sender) {
-                        self.meet(proc, pid)?;
-                    }
-                    self.up.send(&Up::Message { proc, what }, &[])?;
+        self.procs.listen(proc, self.heartbeat.now(), &mut self.up)
+    }
+
+    /// Handles the end of a process, after its last messages.
+    fn ended(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        self.listen(proc)?;
+        let Some((pe, how)) = self.procs.reap(proc, self.heartbeat.now()) else { return Ok(()) };
+        if let Some(pe) = pe.filter(|_| matches!(how, Ended::Killed(_))) {
+            let events = self.memory.events_of(pe, LAST_EVENTS);
+            self.up.send(&Up::Last { events })?;
+        }
+        self.up.send(&Up::Ended { proc, how })
+    }
+
+    /// Handles the worker's results.
+    fn finish_work(&mut self) -> Result<(), ChannelError> {
+        for done in self.worker.results() {
+            match done {
+                AgentDone::Made { pe, memory, result: Ok(()) } => {
+                    self.up.send(&Up::Memory { pe, memory })?;
                 }
-                Ok(None) => return Ok(()),
-                Err(_) => {
-                    // If the process ended, its pidfd reports it. A PE that runs on without a
-                    // connection would hang the job.
-                    local.channel = None;
-                    if local.pe.is_some() && !local.finalized {
-                        (local.channel_lost, local.until) =
-                            (true, Some(self.heartbeat.clock.now() + SCRIPT));
-                    }
-                    return Ok(());
+                AgentDone::Made { pe, result: Err(error), .. } => {
+                    self.up.fail(format!("memory for PE {pe}: {error}"))?;
                 }
+                AgentDone::Started(started) => {
+                    let missed = self.starter.missed(started.begun);
+                    self.procs.add(*started, missed, &mut self.up)?;
+                }
+                AgentDone::Wiped => {}
             }
+        }
+        if self.worker.is_idle() {
+            self.starter.forget_signals();
         }
         Ok(())
     }
 
-    fn ended(&mut self, proc: ProcId) -> Result<(), ChannelError> {
-        self.listen(proc)?;
-        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
-        if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            // The script's end reports the reason.
-            (local.inner, local.channel_lost) = (None, false);
-            let over = local.finalized && !breaks(Mutant::ScriptEnded);
-            local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
+    /// Starts no further processes. Returns true if the outcome of every start is known.
+    fn stop_worker(&mut self) -> bool {
+        self.worker.stop();
+        let end = Instant::now() + LAST_JOB;
+        while self.worker.waits_until(end) {
+            let _ = self.finish_work(); // a process that cannot be reported is killed too
         }
-        if !local.process.wait_end(0) {
-            return Ok(());
-        }
-        // The program's children must not outlive it. Its process id cannot be reused until it is
-        // reaped.
-        local.process.kill_group();
-        let Some(how) = local.process.reap() else { return Ok(()) };
-        let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
-        info!("process {proc} of {} {how}", Pe::names(local.pe.as_slice()));
-        self.procs.remove(&proc);
-        if let Some(pe) = died {
-            self.up.send(&Up::Last { events: self.events_of(pe, LAST_EVENTS) }, &[])?;
-        }
-        self.up.send(&Up::Ended { proc, how }, &[])
+        self.worker.is_idle()
     }
 
     /// Kills every process. Returns true if all are known to have ended.
     fn kill_all(&mut self) -> bool {
-        self.wait_for_aborted();
-        self.procs.values().for_each(kill);
-        let mut ended = self.stop_worker();
-        self.procs.values().for_each(kill); // processes whose start was in progress
-        for local in self.procs.values() {
-            ended &= local.process.wait_end(5_000);
-            ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
-            local.process.reap();
-        }
-        self.stop_disk();
+        self.procs.wait_for_aborted();
+        self.procs.kill_all();
+        let is_known = self.stop_worker();
+        self.procs.kill_all(); // processes whose start was in progress
+        let ended = self.procs.wait_ends() && is_known;
+        self.disk.end(&self.memory);
         if ended {
             self.heartbeat.rest();
         }
         ended
     }
-}
-
-fn kill(local: &Local) {
-    if let Some(inner) = &local.inner {
-        inner.kill();
-    }
-    local.process.kill_group();
 }
 
 #[cfg(test)]

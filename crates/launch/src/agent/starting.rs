@@ -6,25 +6,29 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use raidshmem_control::CONTROL_FD;
-use raidshmem_core::message::{ProcId, Stdin, ToPe};
+use raidshmem_core::message::{Job, ProcId, ProcessOptions, Stdin, ToPe};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{OLD_NAMES, Settings, table};
+use raidshmem_core::settings::{Fabric, OLD_NAMES, Settings, table};
 use raidshmem_engines as engines;
 use raidshmem_sys::limits;
 use raidshmem_sys::process::{self, Process};
 use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 
-use super::Agent;
 use super::begin::variables;
-use super::done::{AgentDone, Started};
-use crate::output::{Marks, Sink};
+use super::binder::Binder;
+use super::done::{AgentDone, NewProcess, Started};
+use super::input::InputPipe;
+use super::signals::Missed;
+use super::uplink::Uplink;
+use crate::output::{Carriers, Marks, Sink};
+use crate::worker::Worker;
 
 /// Sets the variables that neither the user nor this process's environment sets.
 fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {
@@ -41,25 +45,68 @@ fn set(command: &mut Command, settings: &Settings) {
     command.envs(settings.to_env());
 }
 
-impl Agent {
-    pub(super) fn start(&mut self, proc: ProcId, pe: Option<Pe>) -> Result<(), ChannelError> {
+/// The program and its options; starts its processes on a thread for long work.
+pub(super) struct Starter {
+    program: Vec<OsString>,
+    /// The options of programs.
+    place: ProcessOptions,
+    settings: Settings,
+    fabric: Fabric,
+    /// True if the job resumes from disk, so that earlier output is kept.
+    resumes: bool,
+    binder: Arc<Binder>,
+    /// The threads that forward the output of programs.
+    carriers: Carriers,
+    missed: Missed,
+}
+
+impl Starter {
+    /// Creates the starter of a node's processes.
+    pub fn new(
+        job: &Job,
+        program: Vec<Vec<u8>>,
+        place: ProcessOptions,
+        settings: Settings,
+        binder: Arc<Binder>,
+    ) -> Starter {
+        Starter {
+            program: program.into_iter().map(OsString::from_vec).collect(),
+            place,
+            settings,
+            fabric: job.fabric,
+            resumes: job.resume.is_some(),
+            binder,
+            carriers: Carriers::default(),
+            missed: Missed::default(),
+        }
+    }
+
+    /// Starts a process, which is `pe` if given.
+    pub fn start(
+        &mut self,
+        proc: ProcId,
+        pe: Option<Pe>,
+        input: &mut InputPipe,
+        worker: &mut Worker<AgentDone>,
+        up: &mut Uplink,
+    ) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
         mine.name_senders()?;
         let (parent_death, armed) = match process::parent_death_pipe() {
             Ok(ends) => ends,
-            Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
+            Err(error) => return up.fail(format!("a pipe for a PE: {error}")),
         };
         let mut channel = Outbox::new(mine);
         if let Err(error) = channel.send(&ToPe::ParentDeathPipe, &[Arc::new(armed)]) {
-            return self.fail(format!("a message to a PE: {error}"));
+            return up.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]);
-        command.stdin(match (self.place.input, self.input_of(pe)) {
+        command.stdin(match (self.place.input, input.of(pe)) {
             (Stdin::Agent, _) if pe == Some(Pe(0)) => Stdio::inherit(),
             (_, Ok(Some(pipe))) => pipe.into(),
             (_, Ok(None)) => Stdio::null(),
-            (_, Err(error)) => return self.fail(format!("a pipe for standard input: {error}")),
+            (_, Err(error)) => return up.fail(format!("a pipe for standard input: {error}")),
         });
         command.envs(variables(&self.place));
         set(&mut command, &self.settings);
@@ -68,18 +115,16 @@ impl Agent {
         folder.iter().for_each(|folder| _ = command.current_dir(folder));
         let sink = match self.carry_output(proc, pe, &mut command) {
             Ok(sink) => sink,
-            Err(error) => return self.fail(format!("pipes for the output of a PE: {error}")),
+            Err(error) => return up.fail(format!("pipes for the output of a PE: {error}")),
         };
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
-        add_defaults(&mut command, engines::environment(self.job.fabric));
+        add_defaults(&mut command, engines::environment(self.fabric));
         let binder = Arc::clone(&self.binder);
-        self.work(move || {
+        worker.begin(move || {
             let begun = Instant::now();
-            let start = || start_in(folder.as_deref(), command, theirs.as_fd());
-            let result = binder.start(pe, start);
-            let meant = pe.is_some();
-            let started = Started { proc, begun, meant, channel, sink, parent_death, result };
-            AgentDone::Started(Box::new(started))
+            let result = binder.start(pe, || start_in(folder.as_deref(), command, theirs.as_fd()));
+            let new = NewProcess { meant: pe.is_some(), channel, sink, parent_death };
+            AgentDone::Started(Box::new(Started { proc, begun, result, new }))
         });
         Ok(())
     }
@@ -98,10 +143,30 @@ impl Agent {
         }
         let marks = Marks { tag: place.tag, stamp: place.stamp };
         let folder = place.output.as_ref().map(|bytes| Path::new(OsStr::from_bytes(bytes)));
-        let anew = pe == Some(Pe(proc)) && self.job.resume.is_none();
+        let anew = pe == Some(Pe(proc)) && !self.resumes;
         let sink = Arc::new(Sink::new(marks, pe, folder, anew)?);
         self.carriers.take_output(command, &sink)?;
         Ok(Some(sink))
+    }
+
+    /// Records a signal for processes whose start is in progress.
+    pub fn note_signal(&mut self, signal: i32) {
+        self.missed.note(Instant::now(), signal);
+    }
+
+    /// Returns the signals that a process missed whose start began at `begun`.
+    pub fn missed(&self, begun: Instant) -> impl Iterator<Item = i32> + '_ {
+        self.missed.since(begun)
+    }
+
+    /// Forgets the signals, once no process is being started.
+    pub fn forget_signals(&mut self) {
+        self.missed.forget();
+    }
+
+    /// Waits for the rest of the programs' output, like [`Carriers::finish`].
+    pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
+        self.carriers.finish(limit, is_patient);
     }
 }
 

@@ -12,72 +12,77 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::program;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure, Task};
-use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_disk::claim::{self, Claims};
 use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
 use raidshmem_disk::{sets, step, write};
 use raidshmem_sys::lock;
-use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::disk::{Awaited, no_answer};
-use super::{Agent, Local};
+use super::disk::{Awaited, DiskThread, no_answer};
+use super::memory::NodeMemory;
+use super::uplink::Uplink;
 use crate::worker::Worker;
 
 /// Time limit for writes in progress to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(3);
 
-impl Agent {
-    pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
-        if self.disk.worker.is_none() {
+impl DiskThread {
+    /// Begins a task; `carrier` is a process of the program.
+    pub(super) fn begin(
+        &mut self,
+        task: Task,
+        memory: &NodeMemory,
+        carrier: Option<u32>,
+        up: &mut Uplink,
+    ) -> Result<(), ChannelError> {
+        if self.worker.is_none() {
             match Worker::new() {
-                Ok(worker) => self.disk.worker = Some(worker),
+                Ok(worker) => self.worker = Some(worker),
                 Err(error) => {
                     let why = format!("thread for checkpoints on disk: {error}");
-                    return self.refuse(awaited(&task), why);
+                    return self.refuse(awaited(&task), why, up);
                 }
             }
         }
-        self.disk.awaited = awaited(&task);
-        if self.disk.awaited.is_some() && self.disk.patience.is_over {
-            return self.refuse(self.disk.awaited, no_answer());
+        self.awaited = awaited(&task);
+        if self.awaited.is_some() && self.patience.is_over {
+            return self.refuse(self.awaited, no_answer(), up);
         }
-        self.begin_on_disk(task);
+        self.queue(task, memory, carrier);
         Ok(())
     }
 
-    fn begin_on_disk(&mut self, task: Task) {
-        let (job, claims) = (self.job.id, Arc::clone(&self.disk.claims));
+    fn queue(&mut self, task: Task, memory: &NodeMemory, carrier: Option<u32>) {
+        let (job, claims) = (self.job.id, Arc::clone(&self.claims));
         match task {
-            Task::Claim { number, pes, parity, memory } => {
-                let pes = self.parts(pes);
-                let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
-                self.begin(move || {
+            Task::Claim { number, pes, parity, memory: spilled } => {
+                let (pes, layout) = (memory.parts(pes), memory.layout());
+                self.work(move || {
                     // If this fails, the write pins the snapshot itself, and reports any error.
-                    let (_, spilled_max) = claim::shares(memory);
+                    let (_, spilled_max) = claim::shares(spilled);
                     *lock(&claims) = Claims::new(number, &pes, layout, parity, spilled_max).ok();
                     None
                 });
             }
             Task::Write { number, folder, pes, parity, how } => {
-                self.disk.open = Some((number, folder.clone()));
-                let program = self.program();
+                self.open = Some((number, folder.clone()));
+                let program = self.program(carrier);
                 let mut order = write::Order {
                     job,
                     n_pes: self.job.n_pes,
                     heap_len: self.job.heap_len,
                     number,
                     folder: folder.into(),
-                    pes: self.parts(pes),
+                    pes: memory.parts(pes),
                     parity,
                     how,
                     program: SavedProgram::default(),
                 };
-                let stop = Arc::clone(&self.disk.stop);
-                self.begin(move || {
+                let stop = Arc::clone(&self.stop);
+                self.work(move || {
                     order.program = program();
                     let claims = lock(&claims).take();
                     let files = write::write(&order, claims, &stop);
@@ -85,8 +90,8 @@ impl Agent {
                 });
             }
             Task::Commit { number, folder, manifest, set, keep } => {
-                self.disk.open = None; // another node may commit: do not drop it
-                self.begin(move || {
+                self.open = None; // another node may commit: do not drop it
+                self.work(move || {
                     let folder = Path::new(&folder);
                     let part = sets::part_folder(folder, job, number);
                     let set = sets::commit(folder, &part, &manifest, set).and_then(|set| {
@@ -98,8 +103,8 @@ impl Agent {
                 });
             }
             Task::Drop { number, folder } => {
-                self.disk.stop.store(number.0, Ordering::SeqCst);
-                self.begin(move || {
+                self.stop.store(number.0, Ordering::SeqCst);
+                self.work(move || {
                     lock(&claims).take();
                     drop_part(&folder, job, number);
                     None
@@ -108,54 +113,56 @@ impl Agent {
         }
     }
 
-    fn parts(&self, pes: Vec<Pe>) -> Vec<(Pe, Part)> {
-        pes.into_iter().map(|pe| (pe, self.part(pe))).collect()
+    fn refuse(
+        &mut self,
+        awaited: Option<Awaited>,
+        why: String,
+        up: &mut Uplink,
+    ) -> Result<(), ChannelError> {
+        self.awaited = None;
+        awaited.map_or(Ok(()), |it| up.send(&Up::Disk(it.failed(why))))
     }
 
-    fn refuse(&mut self, awaited: Option<Awaited>, why: String) -> Result<(), ChannelError> {
-        self.disk.awaited = None;
-        awaited.map_or(Ok(()), |it| self.up.send(&Up::Disk(it.failed(why)), &[]))
-    }
-
-    fn begin(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
-        if let Some(worker) = &mut self.disk.worker {
+    fn work(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
+        if let Some(worker) = &mut self.worker {
             worker.begin(job);
         }
     }
 
-    pub(super) fn hear_disk(&mut self) -> Result<(), ChannelError> {
-        let outcomes = self.disk.worker.as_mut().map(Worker::results).unwrap_or_default();
+    /// Reports the outcomes of tasks that are over.
+    pub(super) fn report_outcomes(&mut self, up: &mut Uplink) -> Result<(), ChannelError> {
+        let outcomes = self.worker.as_mut().map(Worker::results).unwrap_or_default();
         for outcome in outcomes.into_iter().flatten() {
-            self.disk.awaited.take_if(|awaited| *awaited == Awaited::of(&outcome));
-            self.up.send(&Up::Disk(outcome), &[])?;
+            self.awaited.take_if(|awaited| *awaited == Awaited::of(&outcome));
+            up.send(&Up::Disk(outcome))?;
         }
         Ok(())
     }
 
     /// Stops waiting for a disk that does not answer, and reports it as failed.
-    pub(super) fn look_at_disk(&mut self, now: MachineTime) -> Result<(), ChannelError> {
-        let works = self.disk.worker.as_ref().is_some_and(|worker| !worker.is_idle());
-        match self.disk.patience.ends(works, step::begun(), now) {
-            true => self.refuse(self.disk.awaited, no_answer()),
+    pub(super) fn check(&mut self, now: MachineTime, up: &mut Uplink) -> Result<(), ChannelError> {
+        let works = self.worker.as_ref().is_some_and(|worker| !worker.is_idle());
+        match self.patience.ends(works, step::begun(), now) {
+            true => self.refuse(self.awaited, no_answer(), up),
             false => Ok(()),
         }
     }
 
     /// Reports the signal that asks for a stop; the launcher decides.
-    pub(super) fn hear_stop_signal(&mut self) -> Result<(), ChannelError> {
+    pub(super) fn report_stop_signal(&mut self, up: &mut Uplink) -> Result<(), ChannelError> {
         let mut rings = [0; 64];
-        match self.disk.bell.as_mut().map(|bell| bell.read(&mut rings)) {
-            Some(Ok(_)) => self.up.send(&Up::StopSignal, &[]),
+        match self.bell.as_mut().map(|bell| bell.read(&mut rings)) {
+            Some(Ok(_)) => up.send(&Up::StopSignal),
             _ => Ok(()),
         }
     }
 
-    /// Returns a function that reads the program's build and variables from a process of it. It
-    /// runs on the disk thread: an executable may be large, and this loop renews the lease.
-    fn program(&self) -> impl FnOnce() -> SavedProgram + Send + 'static {
-        let known = Arc::clone(&self.disk.program);
-        let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
-        let of = carrier.map(|it| PathBuf::from(format!("/proc/{}", it.pid)));
+    /// Returns a function that reads the program's build and variables from the process `carrier`
+    /// of it. It runs on the disk thread: an executable may be large, and the main loop renews the
+    /// lease.
+    fn program(&self, carrier: Option<u32>) -> impl FnOnce() -> SavedProgram + Send + 'static {
+        let known = Arc::clone(&self.program);
+        let of = carrier.map(|pid| PathBuf::from(format!("/proc/{pid}")));
         let file = of.as_ref().and_then(|of| File::open(of.join("exe")).ok());
         move || {
             let mut bytes = Vec::new();
@@ -174,15 +181,15 @@ impl Agent {
     }
 
     /// Stops writing, and removes an unfinished set.
-    pub(super) fn stop_disk(&mut self) {
-        let Some(worker) = &mut self.disk.worker else { return };
-        self.disk.stop.store(u64::MAX, Ordering::SeqCst);
+    pub(super) fn end(&mut self, memory: &NodeMemory) {
+        let Some(worker) = &mut self.worker else { return };
+        self.stop.store(u64::MAX, Ordering::SeqCst);
         worker.stop();
         let end = Instant::now() + LAST_FILES;
-        while !self.disk.patience.is_over && worker.waits_until(end) {
+        while !self.patience.is_over && worker.waits_until(end) {
             worker.results();
         }
-        let is_over = match (worker.is_idle(), self.disk.open.take()) {
+        let is_over = match (worker.is_idle(), self.open.take()) {
             (true, Some((number, folder))) => {
                 let job = self.job.id;
                 does_in_time(move || drop_part(&folder, job, number))
@@ -190,22 +197,20 @@ impl Agent {
             (is_idle, _) => is_idle,
         };
         if !is_over {
-            self.leave_behind();
+            leave_behind(memory);
         }
     }
+}
 
-    /// Releases the standard streams and the PEs' memory: the kernel cannot end a thread that waits
-    /// for a disk, so this process may linger.
-    fn leave_behind(&self) {
-        if let Ok(nowhere) = File::options().read(true).write(true).open("/dev/null") {
-            let _ = dup2_stdin(&nowhere);
-            let _ = dup2_stdout(&nowhere);
-            let _ = dup2_stderr(&nowhere);
-        }
-        for &pe in &self.here {
-            let _ = self.part(pe).wipe(); // otherwise freed once the disk answers
-        }
+/// Releases the standard streams and the PEs' memory: the kernel cannot end a thread that waits for
+/// a disk, so this process may linger.
+fn leave_behind(memory: &NodeMemory) {
+    if let Ok(nowhere) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = dup2_stdin(&nowhere);
+        let _ = dup2_stdout(&nowhere);
+        let _ = dup2_stderr(&nowhere);
     }
+    memory.wipe_all(); // otherwise freed once the disk answers
 }
 
 /// Runs a disk operation on a thread of its own; returns false if the disk does not answer in time.

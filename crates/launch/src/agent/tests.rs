@@ -4,10 +4,11 @@ use std::fs::File;
 use std::time::Duration;
 
 use raidshmem_core::layout::Layout;
+use raidshmem_core::message::ProcessOptions;
 use raidshmem_core::placement::Domains;
-use raidshmem_core::quantity::ViewNumber;
-use raidshmem_core::settings::{Bind, Pages};
-use raidshmem_core::view::Member;
+use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::settings::{Bind, Pages, Settings};
+use raidshmem_core::view::{Member, View};
 use raidshmem_sys::memory;
 
 use super::*;

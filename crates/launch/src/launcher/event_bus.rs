@@ -34,7 +34,7 @@ pub struct EventBus {
     verbose: bool,
     /// The name of the data that a PE keeps for peers in this job's mode.
     kept: &'static str,
-    chronicle: JobStatistics,
+    statistics: JobStatistics,
     verdict: Option<String>,
     /// Number of the last view seen, and the incarnations in it.
     view: (ViewNumber, Vec<Incarnation>),
@@ -64,11 +64,11 @@ impl EventBus {
         let feed = readers.events.take().map(Feed::begin).transpose()?;
         let metrics = readers.metrics.take().map(|at| Metrics::begin(at, &job)).transpose()?;
         let view = (ViewNumber(0), vec![Incarnation::FIRST; job.node_of.len()]);
-        let mut telling = EventBus {
+        let mut bus = EventBus {
             begun: Instant::now(),
             verbose: settings.report,
             kept,
-            chronicle: JobStatistics::new(settings),
+            statistics: JobStatistics::new(settings),
             verdict: None,
             view,
             started: false,
@@ -79,10 +79,10 @@ impl EventBus {
             feed,
             metrics,
         };
-        telling.happened(What::Began { job: Box::new(telling.job.clone()) });
-        let at = telling.metrics.as_ref().map(Metrics::address);
-        at.into_iter().for_each(|at| telling.news(&format!("metrics are at {at}")));
-        Ok(telling)
+        bus.happened(What::Began { job: Box::new(bus.job.clone()) });
+        let at = bus.metrics.as_ref().map(Metrics::address);
+        at.into_iter().for_each(|at| bus.news(&format!("metrics are at {at}")));
+        Ok(bus)
     }
 
     /// Returns the time for which the job has run.
@@ -97,13 +97,13 @@ impl EventBus {
             // Damage is always reported.
             self.verbose || matches!(event.what, What::Report(ProgressReport::Damaged { .. }))
         });
-        let in_any_case = self.chronicle.hear(&event);
+        let in_any_case = self.statistics.add(&event);
         if self.readers.report.is_some() {
             self.journal.keep(&event);
         }
         self.feed.iter_mut().for_each(|feed| feed.write(&event));
         if let Some(metrics) = &mut self.metrics {
-            metrics.hear(&event, &self.chronicle);
+            metrics.update(&event, &self.statistics);
         }
         verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
     }
@@ -158,16 +158,16 @@ impl EventBus {
 
     /// Returns the job's running time and number of recoveries.
     pub fn past(&self) -> Past {
-        self.chronicle.past(self.now())
+        self.statistics.past(self.now())
     }
 
     /// Returns the current statistics.
     pub fn figures(&self) -> Figures {
-        self.chronicle.figures(self.now())
+        self.statistics.figures(self.now())
     }
 
     /// Prints why the job cannot continue. All PEs report one agreed error, which is printed once.
-    pub fn say_verdict(&mut self, words: &str) {
+    pub fn print_verdict(&mut self, words: &str) {
         if self.verdict.as_deref() != Some(words) {
             self.verdict = Some(words.to_owned());
             self.error(words);
@@ -181,7 +181,7 @@ impl EventBus {
         not_due: (impl Iterator<Item = &'a InjectedFault>, CheckpointNumber),
     ) {
         let (rules, last) = not_due;
-        let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last));
+        let lines = self.statistics.summary(self.now()).into_iter().chain(never_due(rules, last));
         lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));
     }
 
@@ -196,7 +196,7 @@ impl EventBus {
     ) {
         let (ran, words) = (self.now(), self.verdict.clone());
         self.happened(What::Ended { status, words: words.clone() });
-        let totals = self.chronicle.totals();
+        let totals = self.statistics.totals();
         let end = End { status, words, ran };
         if let Some(report) = self.readers.report.take() {
             report.write(&self.journal.record(self.job, end, totals));

@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// Receives its agent's second message, the enclosure.
-    fn hear_enclosure(&mut self) -> Result<(), ChannelError> {
+    fn receive_enclosure(&mut self) -> Result<(), ChannelError> {
         let (Some(link), Some(remote)) = (&mut self.link, &mut self.remote) else { return Ok(()) };
         if remote.enclosure.is_some() {
             return Ok(());
@@ -294,7 +294,7 @@ impl Gathering {
                 self.accepted(one)?;
             }
             for node in self.nodes.values_mut() {
-                node.hear_enclosure()?;
+                node.receive_enclosure()?;
             }
             self.look_at_starters()?;
         }

@@ -69,11 +69,12 @@ impl Sent {
     }
 
     /// Returns the descriptor to poll, while more input can be buffered.
-    pub fn fd(&self) -> Option<&PipeReader> {
-        self.from.as_ref().filter(|_| self.flow.window() > 0)
+    pub fn fd(&self) -> Option<PollFd<'_>> {
+        let from = self.from.as_ref().filter(|_| self.flow.window() > 0);
+        from.map(|from| PollFd::new(from, PollFlags::IN))
     }
 
-    /// Returns the next bytes for `node`, where PE 0 runs; an empty vector is EOF.
+    /// Returns the next pending bytes for `node`, where PE 0 runs; an empty vector is EOF.
     pub fn next(&mut self, node: u32) -> Option<Vec<u8>> {
         self.read();
         self.flow.next(node)

@@ -140,6 +140,14 @@ impl Listener {
         accepted
     }
 
+    /// Rejects nodes that connect after all have joined, for the reason that `why` returns.
+    pub fn reject_late(&mut self, why: impl Fn(u32) -> String) {
+        for accepted in self.serve() {
+            let why = why(accepted.hello.node);
+            self.reject(accepted, &why);
+        }
+    }
+
     /// Rejects a node that knows the secret.
     pub fn reject(&mut self, accepted: Accepted, why: &str) {
         let Accepted { mut link, from, .. } = accepted;

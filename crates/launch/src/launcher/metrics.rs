@@ -80,7 +80,7 @@ impl Metrics {
     }
 
     /// Updates the metrics after an event, which the statistics include.
-    pub fn hear(&mut self, event: &Event, statistics: &JobStatistics) {
+    pub fn update(&mut self, event: &Event, statistics: &JobStatistics) {
         let values = &self.values;
         match &event.what {
             What::Lost { pes, node, .. } => {
@@ -93,7 +93,7 @@ impl Metrics {
             What::Survives(survival) => {
                 values.survives.set(i64::from(survival.survives("node")));
             }
-            What::Report(report) => values.hear(report),
+            What::Report(report) => values.update(report),
             What::Began { .. } => return,
             other => other.ignored_by(Reader::Metrics),
         }
@@ -119,7 +119,7 @@ impl Metrics {
 }
 
 impl Values {
-    fn hear(&self, report: &ProgressReport) {
+    fn update(&self, report: &ProgressReport) {
         match report {
             ProgressReport::Checkpoint { number, took, bytes, kept, .. } => {
                 self.checkpoint.observe(took.as_secs_f64());
@@ -217,18 +217,18 @@ mod tests {
         let (recovery, again) = Default::default();
         let mut metrics = Metrics { at, values, pes: 4, recovery, again };
         let mut statistics = JobStatistics::new(&Settings::default());
-        let mut hear = |seconds: u64, what: What| {
+        let mut happen = |seconds: u64, what: What| {
             let event = Event { time: Duration::from_secs(seconds), what };
-            statistics.hear(&event);
-            metrics.hear(&event, &statistics);
+            statistics.add(&event);
+            metrics.update(&event, &statistics);
         };
-        hear(1, What::Started);
-        hear(1, What::Survives(Survival::default()));
+        happen(1, What::Started);
+        happen(1, What::Survives(Survival::default()));
         let took = Duration::from_millis(3);
         let (number, bytes, kept) = (CheckpointNumber(7), 30, 10);
-        hear(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
-        hear(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
-        hear(5, ProgressReport::Rebuilding { pe: Pe(1), bytes: 5, of: 9 }.into());
+        happen(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
+        happen(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
+        happen(5, ProgressReport::Rebuilding { pe: Pe(1), bytes: 5, of: 9 }.into());
         let text = |registry: &Registry| {
             let mut text = String::new();
             encode(&mut text, registry).unwrap();
@@ -253,7 +253,7 @@ mod tests {
             assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
         }
         assert!(during.ends_with("# EOF\n"), "{during}");
-        hear(6, ProgressReport::Resumed { checkpoint: number, took }.into());
+        happen(6, ProgressReport::Resumed { checkpoint: number, took }.into());
         let after = text(&registry);
         for line in [
             "raidshmem_pes{state=\"running\"} 4",

@@ -40,7 +40,7 @@ impl PlacementReport {
 
     /// Adds a node's bindings. Prints a complete table and returns None; returns an incomplete
     /// table.
-    pub fn hear(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
+    pub fn add(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
         for Bound { pe, cpus, numa } in bound {
             if let Some(binding) = self.bindings.get_mut(pe.at()) {
                 let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
@@ -63,7 +63,7 @@ impl PlacementReport {
 }
 
 /// Prints the losses that the job survives, if a domain's loss is not among them or reports are on.
-pub fn say_what_is_survived(ready: &Ready) {
+pub fn print_what_is_survived(ready: &Ready) {
     let worth = ready.protected.fragile || ready.settings.report;
     if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
         lines::news(&format!("{}: {survives}", ready.settings.backup_mode.name()));

@@ -106,7 +106,7 @@ impl JobStatistics {
     }
 
     /// Adds an event. Returns the line to print even without `--verbose`, if any.
-    pub fn hear(&mut self, event: &Event) -> Option<String> {
+    pub fn add(&mut self, event: &Event) -> Option<String> {
         let now = event.time;
         let recovery = match self.open.hear(event) {
             Turn::Stays => None,
@@ -118,7 +118,7 @@ impl JobStatistics {
         };
         match &event.what {
             What::Lost { pes, node, .. } => self.lost(pes, node.is_some()),
-            What::Report(report) => self.hear_report(now, report, recovery),
+            What::Report(report) => self.add_report(now, report, recovery),
             What::Stored { spill, .. } => {
                 self.spill = self.spill.max(*spill);
                 None
@@ -131,7 +131,7 @@ impl JobStatistics {
     }
 
     /// Adds a report, which ended a recovery of that duration, if any.
-    fn hear_report(
+    fn add_report(
         &mut self,
         now: Duration,
         report: &ProgressReport,

@@ -11,7 +11,7 @@ pub(super) struct NodeTeardown {
     /// True once its agent, or its remote starter, has ended; its processes are being ended.
     pub without_agent: bool,
     /// True if its earlier messages still count.
-    pub heard: bool,
+    pub trusted: bool,
     /// The time to report that its end takes long.
     pub late: Option<Instant>,
 }

@@ -98,7 +98,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let Some(protection) = world.store.protection() else { return Ok(true) };
     // Until the rollback, the program's writes stay private to this process.
     let cut_short = || {
-        world.segments.shadow(range.range());
+        world.segments.guarded().shadow(range.range());
         Ok(true)
     };
     if world.loss_response().is_apart() {

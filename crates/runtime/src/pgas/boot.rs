@@ -275,7 +275,7 @@ fn say(words: &str) {
 /// Waits for the first view, which an original joins.
 fn arrive(world: &World, original: bool) {
     if !original {
-        world.segments.shadow_inherited(world.job());
+        world.segments.guarded().shadow_inherited(world.job());
     }
     world.store.recovery.show();
     world.wait_raw(

@@ -87,7 +87,7 @@ impl Transfers<'_> {
     /// them.
     #[inline]
     fn may_write(self, pe: Pe, at: usize, len: usize) {
-        if self.world.segments.is_guarded(at, len) {
+        if self.world.segments.guarded().meets(at, len) {
             let at = self.world.segments.at(at).addr();
             complain(&format!(
                 "a write to memory of PE {pe} that is read-only: {len} bytes at {at:#x} \

@@ -4,37 +4,21 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, OpProgress, Port};
 use raidshmem_core::protocol::{At, Outcome};
-use raidshmem_core::store::grouped::GroupedCheckpoints;
-use raidshmem_core::store::intent::Intents;
 use raidshmem_core::store::phase::Votes;
-use raidshmem_core::store::site::Calls;
 use raidshmem_core::view::State;
 
 use super::RealMemory;
 
 impl RealMemory<'_> {
-    /// Returns the combined values of the settling meeting.
-    pub(super) fn settled(&self) -> (&Votes, &Calls, &u64, &GroupedCheckpoints) {
-        match &self.met {
-            Brought::Settling(votes, calls, ending, grouped) => (votes, calls, ending, grouped),
-            _ => unreachable!("the meeting before the decision settles"),
-        }
-    }
-
     /// Returns this PE's contribution to a meeting.
     fn brings(&self, at: At) -> Brought {
         let (world, words) = (self.world, self.world.segments.own().words());
         let ending = words.ending.load(Ordering::SeqCst);
         match at {
-            At::BarrierQ => {
-                let machine = world.topology().machines_of(&self.view)[world.me().at()];
-                let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
-                Brought::Intents(Intents::of(own, &self.intent, limit), world.call_sites().call())
-            }
+            At::BarrierQ => self.saving.intents(world, &self.view),
             At::MeetSettling => {
                 let votes = Votes::of(world.store.recovery.vote());
                 Brought::Settling(
@@ -49,7 +33,7 @@ impl RealMemory<'_> {
                 let misses = found.bad_snapshot != 0;
                 Brought::Found(Found::of(world.me(), found.found_len, misses, ending))
             }
-            At::MeetJudged => Brought::Judged(self.lost),
+            At::MeetJudged => Brought::Judged(self.restoring.lost()),
             _ => Brought::Nothing,
         }
     }
@@ -81,7 +65,7 @@ impl RealMemory<'_> {
             return OpProgress::Wait;
         }
         if let Some(all) = self.world.tree_meetings().met(at) {
-            self.take(at, all);
+            self.results.take(at, all, &self.protection);
             return OpProgress::Done;
         }
         let gone = match at {
@@ -96,20 +80,5 @@ impl RealMemory<'_> {
     fn lost_in_view(&self) -> u32 {
         let lost = self.view.pes.iter().filter(|member| member.state != State::Alive);
         lost.count() as u32
-    }
-
-    /// Takes over all contributions.
-    fn take(&mut self, at: At, all: Brought) {
-        match (at, all) {
-            (At::BarrierQ | At::MeetSettling, all) => self.met = all,
-            (_, Brought::Found(found)) => self.found = found,
-            (_, Brought::Judged(lost)) => {
-                let keeps = self.protection.mode.keeps_snapshot();
-                let shapes = &self.protection.shapes;
-                let named = |lost: Lost| lost.named(&shapes[lost.group()], keeps);
-                self.verdict = lost.map_or(Ok(()), |lost| Err(named(lost)));
-            }
-            _ => {}
-        }
     }
 }

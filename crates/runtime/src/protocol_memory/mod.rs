@@ -6,17 +6,19 @@
 
 #![forbid(unsafe_code)]
 
+mod following;
 mod meetings;
 mod recovery;
+mod restoring;
+mod results;
+mod saving;
+mod scope;
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::message::Flaw;
-use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
-use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
+use raidshmem_core::protocol::brought::is_in_tree;
 use raidshmem_core::protocol::driver::{
     Driver, EntryStatus, Judgement, OpProgress, Port, StepResult,
 };
@@ -24,25 +26,21 @@ use raidshmem_core::protocol::operation::{Op, StorePart};
 use raidshmem_core::protocol::{At, Call, Outcome};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::Ending;
-use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::Changes;
 use raidshmem_core::store::grouped::Grouped;
-use raidshmem_core::store::intent::{Intent, Refusal};
+use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::phase::{Phase, Votes};
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::store::site::{Activity, Verdict};
 use raidshmem_core::view::View;
 use raidshmem_segment::header::RegionRecord;
 use raidshmem_segment::words::Barrier;
 use tracing::info;
 
-use crate::checkpoint;
-use crate::checkpoint::{delta, pages, since, spill};
 use crate::pgas::{Fault, World};
-use crate::recovery::rebuild;
-
-/// The pause before a remote PE is asked again.
-const PAUSE: Duration = Duration::from_millis(1);
+use following::Following;
+use restoring::Restoring;
+use results::MeetingResults;
+use saving::Saving;
+use scope::CheckpointScope;
 
 /// Runs the protocol to its end, and returns why a checkpoint was refused. It does not
 /// return at `Unrecoverable`.
@@ -62,7 +60,7 @@ pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Opti
             }
         }
     }
-    (driver.at(), memory.refusal)
+    (driver.at(), memory.saving.refusal)
 }
 
 /// Runs a checkpoint in shrink mode, with `left_out` lost PEs excluded: to an end state, or until
@@ -89,7 +87,7 @@ pub fn run_among(
         }
     }
     let saved = if driver.at() == At::Refused { Among::Refused } else { Among::Saved };
-    (saved, memory.refusal)
+    (saved, memory.saving.refusal)
 }
 
 /// The end of a checkpoint in shrink mode.
@@ -116,35 +114,10 @@ struct RealMemory<'a> {
     agrees: bool,
     /// The number of lost PEs, which take no part in that mode.
     left_out: u32,
-    begun: Instant,
-    verifying: Instant,
-    /// True if the own store held nothing at the first look.
-    empty: bool,
-    coverage: Option<Coverage>,
-    changes: Option<Changes>,
-    refusal: Option<Refusal>,
-    /// Bytes of the snapshot to seal next.
-    len: usize,
-    /// This PE's contribution to the checkpoint.
-    intent: Intent,
-    /// All contributions to barrier Q, or to the meeting that agrees.
-    met: Brought,
-    /// The results of the checks on all PEs.
-    found: Found,
-    /// The results of the members of the own group, by place.
-    findings: Vec<StoreFinding>,
-    /// The own group, if it is lost.
-    lost: Option<Lost>,
-    verdict: Result<(), Unrecoverable>,
-    /// The checkpoint's bytes, if no snapshot is kept.
-    line: Option<Vec<u8>>,
-    rebuilt: Option<rebuild::Rebuilt>,
-    /// The missing part of the own parity, a bit for each chunk.
-    missing: u64,
-    /// The writes since the restart, as one number, if they are needed.
-    written: u64,
-    /// The time of the last query to the reference.
-    asked: Cell<Option<Instant>>,
+    saving: Saving,
+    restoring: Restoring,
+    following: Following,
+    results: MeetingResults,
     /// The outcome of the operation that was waited for.
     over: Option<OpProgress>,
 }
@@ -156,8 +129,10 @@ impl Port for RealMemory<'_> {
         }
         let (world, number) = (self.world, driver.number());
         let protection = &*Arc::clone(&self.protection);
+        let scope = CheckpointScope { world, protection, number };
         match op {
             Op::ShowCall if driver.at() == At::Enter && !world.sites.is_apart() => {}
+            Op::ShowCall => self.following.show_call(scope, driver.at()),
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
             Op::Post(posted) => match posted.phase(number) {
@@ -183,11 +158,11 @@ impl Port for RealMemory<'_> {
             Op::AwaitNext if !self.changed() => return OpProgress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
-                let (_, calls, ending, _) = self.settled();
+                let (_, calls, ending, _) = self.results.settled();
                 world.call_sites().find_diverged(calls, *ending != 0);
             }
             Op::TakeGroups => {
-                let (.., grouped) = self.settled();
+                let (.., grouped) = self.results.settled();
                 self.protection = world.grouping().groups_decided(grouped, number);
             }
             Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
@@ -195,18 +170,23 @@ impl Port for RealMemory<'_> {
             Op::SetAgreed => world.store.set_agreed(number),
             Op::ClearShadow => world.inheritance().clear_shadow(protection),
             Op::BringInherited => {
-                self.len = world.inheritance().bring_inherited(protection, number)
+                self.saving.len = world.inheritance().bring_inherited(protection, number)
             }
-            Op::Follow => return self.follow(),
+            Op::Follow => return self.following.follow(world),
             Op::ShowDamage => {
-                let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
-                let damaged = *damaged.expect("the judgement was that");
                 // The first look covers records alone.
+                let damaged = self.results.damaged();
                 world.members.report_unusable(&self.view, damaged, Flaw::Missing);
             }
-            Op::CopyLive => self.checkpoint(driver, op),
-            _ if driver.call() == Call::Checkpoint => self.checkpoint(driver, op),
-            _ => return self.restart(driver, op),
+            Op::Join => self.join(driver),
+            Op::CopyLive => self.saving.carry_out(scope, driver.at(), op),
+            _ if driver.call() == Call::Checkpoint => {
+                self.saving.carry_out(scope, driver.at(), op);
+            }
+            _ => {
+                let (op, found) = ((op, driver.checks() > 1), &self.results.found);
+                return self.restoring.carry_out(scope, op, &self.view, found, &mut self.saving);
+            }
         }
         OpProgress::Done
     }
@@ -221,15 +201,10 @@ impl Port for RealMemory<'_> {
         }
     }
 
-    fn agrees(&mut self, _: &Driver) -> bool {
-        let Brought::Intents(intents, calls) = &self.met else {
-            unreachable!("at barrier Q all say what they save");
-        };
-        if let Err(words) = self.world.call_sites().compare_calls(calls) {
-            self.world.members.abort(&words);
-        }
-        self.refusal = checkpoint::agree(self.world, &self.protection, &self.view, intents).err();
-        self.refusal.is_none() && self.coverage.is_some()
+    fn agrees(&mut self, driver: &Driver) -> bool {
+        let protection = &*Arc::clone(&self.protection);
+        let scope = CheckpointScope { world: self.world, protection, number: driver.number() };
+        self.saving.agree(scope, &self.view, &self.results.met)
     }
 
     fn in_turns(&self) -> bool {
@@ -253,7 +228,7 @@ impl Port for RealMemory<'_> {
     }
 
     fn votes(&self) -> Votes {
-        *self.settled().0
+        *self.results.settled().0
     }
 
     fn faulted(&self) -> bool {
@@ -266,15 +241,11 @@ impl Port for RealMemory<'_> {
     }
 
     fn judgement(&self) -> Judgement {
-        match &self.verdict {
-            Ok(()) => Judgement::Recoverable,
-            Err(lost) if lost.damaged.is_empty() => Judgement::Unrecoverable,
-            Err(_) => Judgement::Damaged,
-        }
+        self.results.judgement()
     }
 
     fn ends(&self) -> Option<Ending> {
-        Ending::of(self.found.ending)
+        Ending::of(self.results.found.ending)
     }
 }
 
@@ -286,24 +257,10 @@ impl<'a> RealMemory<'a> {
             view: world.members.view(),
             agrees: world.shrinks(),
             left_out: 0,
-            begun: Instant::now(),
-            verifying: Instant::now(),
-            empty: false,
-            coverage: None,
-            changes: None,
-            refusal: None,
-            len: 0,
-            intent: Intent::default(),
-            met: Brought::Nothing,
-            found: Found::default(),
-            findings: Vec::new(),
-            lost: None,
-            verdict: Ok(()),
-            line: None,
-            rebuilt: None,
-            missing: 0,
-            written: 0,
-            asked: Cell::new(None),
+            saving: Saving::begin(),
+            restoring: Restoring::begin(),
+            following: Following::default(),
+            results: MeetingResults::none(),
             over: None,
         }
     }
@@ -318,7 +275,7 @@ impl<'a> RealMemory<'a> {
 
     fn seal(&self, part: StorePart, number: CheckpointNumber) {
         let grouped = Grouped { number, places: self.protection.places };
-        self.record(part, number).seal_of(self.world.job(), grouped, self.len);
+        self.record(part, number).seal_of(self.world.job(), grouped, self.saving.len);
     }
 
     // ---- waiting ------------------------------------------------------------------------------
@@ -371,105 +328,9 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Decides this PE's call, once the reference has published how it continued after the restart.
-    fn follow(&self) -> OpProgress {
-        let world = self.world;
-        let Some(reference) = world.sites.reference() else { return OpProgress::Done };
-        // A remote PE is asked again only after a pause.
-        let now = Instant::now();
-        let soon = |at: Instant| world.segments.is_remote(reference) && now - at < PAUSE;
-        if self.asked.get().is_some_and(soon) {
-            return OpProgress::Wait;
-        }
-        self.asked.set(Some(now));
-        match world.call_sites().follow(self.written) {
-            None if world.members.faulted() => OpProgress::Out(Outcome::Changed),
-            None => OpProgress::Wait,
-            Some(Verdict::Mismatch) => world.members.abort(&format!(
-                "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
-                 called the checkpoint at {}, but PE {reference} has continued to {}",
-                world.me(),
-                world.call_sites().site_of(world.me()),
-                world.call_sites().describe(reference)
-            )),
-            Some(Verdict::Meet) => {
-                world.call_sites().caught_up();
-                OpProgress::Done
-            }
-            Some(Verdict::Pass) => {
-                world.call_sites().caught_up();
-                OpProgress::Out(Outcome::Behind)
-            }
-        }
-    }
-
-    // ---- checkpoint ---------------------------------------------------------------------------
-
-    fn checkpoint(&mut self, driver: &Driver, op: Op) {
-        let (world, number) = (self.world, driver.number());
-        let protection = &*Arc::clone(&self.protection);
-        match op {
-            Op::ShowCall => self.show_call(driver),
-            Op::Quiet => world.transfers().quiet_all(),
-            Op::Describe => self.describe(number),
-            Op::Prepare => {
-                spill::keep(world, protection, number);
-                checkpoint::prepare(world, protection, self.len);
-            }
-            Op::Compare => {
-                let changes = delta::compare(world, protection, self.covered(), number);
-                self.changes = Some(changes);
-            }
-            Op::Encode => {
-                let (mut changes, all) = (self.changes.take(), |_| true);
-                let (covered, half) = (self.covered(), (changes.as_mut(), Point::Encode));
-                checkpoint::encode(world, protection, covered, number, &all, half);
-                self.changes = changes;
-            }
-            Op::CopyLive if driver.at() == At::Finish => {
-                checkpoint::copy(world, protection, self.covered(), number, None);
-            }
-            Op::CopyLive => {
-                let mut changes = self.changes.take().expect("set at Compare");
-                let covered = self.covered();
-                checkpoint::complete(world, protection, covered, number, &mut changes);
-                self.changes = Some(changes);
-            }
-            Op::Watch => pages::watch(world, protection, self.covered(), number),
-            Op::Saved => self.saved(number),
-            _ => unreachable!("{op:?} at {:?}", driver.at()),
-        }
-    }
-
-    /// Publishes the place of the call, and the writes since the restart if they are needed.
-    fn show_call(&mut self, driver: &Driver) {
-        let (world, agreed) = (self.world, driver.number().previous());
-        let asked = driver.at() == At::Follow || world.call_sites().is_reference();
-        self.written = if asked { since::written(world, &self.protection, agreed) } else { 0 };
-        world.call_sites().show_progress(Activity::Checkpoint, self.written);
-    }
-
-    fn describe(&mut self, number: CheckpointNumber) {
-        (self.coverage, self.intent) = checkpoint::intend(self.world, &self.protection);
-        match &self.coverage {
-            Some(coverage) => {
-                self.len = coverage.len();
-                pages::show(self.world, coverage, number);
-            }
-            None => pages::forget(&self.world.store),
-        }
-    }
-
+    /// Completes a checkpoint that all PEs have.
     fn saved(&mut self, number: CheckpointNumber) {
-        let changes = self.changes.take();
-        let found = changes.as_ref().and_then(delta::found);
-        if let Some(changes) = changes {
-            delta::keep(&self.world.store, changes, number, self.len);
-        }
-        checkpoint::saved(self.world, &self.protection, number, self.begun, found);
-    }
-
-    fn covered(&self) -> &Coverage {
-        self.coverage.as_ref().expect("set at Intend or Restore")
+        let protection = &*Arc::clone(&self.protection);
+        self.saving.saved(CheckpointScope { world: self.world, protection, number });
     }
 }

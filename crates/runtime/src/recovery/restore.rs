@@ -57,7 +57,7 @@ pub fn restore(
     if world.members.is_new() {
         tiles::map_live(world.segments, &manifest.coverage);
     }
-    world.segments.open_own();
+    world.segments.guarded().open();
     let bad = AtomicBool::new(false);
     let put_back = |at: usize, (): &mut ()| {
         let tile = TileIndex::of(at);

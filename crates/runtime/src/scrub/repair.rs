@@ -100,7 +100,7 @@ fn put_right(
     }
     if let Spot::ReadOnly(_) = spot {
         // Through the file, because the program may not write there.
-        world.segments.write_through(at.offset(), &bytes);
+        world.segments.guarded().write(at.offset(), &bytes);
         let stamp = world.stamp(world.me(), sealed).seal(&bytes);
         tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
     } else {

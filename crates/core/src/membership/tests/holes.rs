@@ -34,11 +34,11 @@ fn told_to_finish(cluster: &Cluster) -> bool {
 #[test]
 fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     let mut cluster = four();
-    let started = cluster.machine.next_proc;
+    let started = cluster.machine.procs.next;
     cluster.die(2);
     let hole = cluster.member(2);
     assert_eq!((hole.state, hole.incarnation.0, hole.memory), (State::ProcessDead, 0, 0));
-    assert_eq!((cluster.machine.view.number.0, cluster.machine.next_proc), (2, started));
+    assert_eq!((cluster.machine.view().number.0, cluster.machine.procs.next), (2, started));
     assert!(cluster.wiped().is_empty());
     assert_eq!(cluster.machine.standing()[2], PeState::Hole);
 
@@ -80,7 +80,7 @@ fn nodes_are_lost_one_by_one_until_none_is_left() {
     for (lost, node) in [1, 3, 0].into_iter().enumerate() {
         cluster.event(MembershipEvent::NodeLost { node });
         assert_eq!(cluster.member(node as usize).state, State::NodeDead);
-        assert_eq!(cluster.machine.view.number, ViewNumber(2 + lost as u64));
+        assert_eq!(cluster.machine.view().number, ViewNumber(2 + lost as u64));
         assert!(cluster.end.is_none() && cluster.wiped().is_empty());
     }
     cluster.die(2);
@@ -92,6 +92,6 @@ fn a_node_that_is_lost_after_its_pe_makes_no_second_hole() {
     let mut cluster = four();
     cluster.die(1);
     cluster.event(MembershipEvent::NodeLost { node: 1 });
-    assert_eq!(cluster.machine.view.number, ViewNumber(2));
+    assert_eq!(cluster.machine.view().number, ViewNumber(2));
     assert!(cluster.log.iter().any(|line| line == "node 1 was lost; it carried no PE"));
 }

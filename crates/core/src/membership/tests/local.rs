@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::message::Flaw;
+use crate::settings::Rollback;
 
 fn cluster(settings: Settings) -> Cluster {
     Cluster::four(&Settings { rollback: Rollback::Local, ..settings }, 1)
@@ -25,12 +26,12 @@ fn lines(cluster: &Cluster) -> Vec<&str> {
 #[test]
 fn a_dead_process_rolls_back_locally_until_it_has_caught_up() {
     let mut cluster = cluster(raid5());
-    assert!(!cluster.machine.view.local);
+    assert!(!cluster.machine.view().local);
     for pe in [2, 1] {
         cluster.die(pe);
-        assert!(cluster.machine.view.local && cluster.machine.view.whole());
+        assert!(cluster.machine.view().local && cluster.machine.view().whole());
         caught_up(&mut cluster, pe);
-        assert!(!cluster.machine.view.local && cluster.machine.lost.is_empty());
+        assert!(!cluster.machine.view().local && cluster.machine.recovery.lost.is_empty());
     }
     assert!(lines(&cluster).is_empty());
 }
@@ -41,40 +42,40 @@ fn several_are_alone_until_the_last_has_caught_up() {
     cluster.die(1);
     cluster.die(3);
     caught_up(&mut cluster, 1);
-    assert!(cluster.machine.view.local);
+    assert!(cluster.machine.view().local);
     caught_up(&mut cluster, 3);
-    assert!(!cluster.machine.view.local);
+    assert!(!cluster.machine.view().local);
 }
 
 #[test]
 fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
-    let before = cluster.machine.view.number;
+    let before = cluster.machine.view().number;
     let why = || PeMessage::GoBack { why: "PE 0: its log needs 9 bytes".to_owned() };
     cluster.says(0, why());
-    assert!(!cluster.machine.view.local && cluster.machine.view.number == before.next());
+    assert!(!cluster.machine.view().local && cluster.machine.view().number == before.next());
     cluster.says(2, why());
     assert_eq!(lines(&cluster), ["all PEs roll back: PE 0: its log needs 9 bytes"]);
     // The rollback stays global until that recovery is over, whichever PE is lost meanwhile.
     cluster.die(3);
-    assert!(!cluster.machine.view.local);
+    assert!(!cluster.machine.view().local);
     let (checkpoint, took) = (CheckpointNumber(3), Duration::ZERO);
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, took }));
     cluster.die(3);
-    assert!(cluster.machine.view.local);
+    assert!(cluster.machine.view().local);
 }
 
 #[test]
 fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
     let mut node = cluster(raid5());
     node.event(MembershipEvent::NodeLost { node: 1 });
-    assert!(node.machine.view.local && node.machine.view.whole());
+    assert!(node.machine.view().local && node.machine.view().whole());
     caught_up(&mut node, 1);
     node.event(MembershipEvent::NodeLost { node: 2 });
-    assert!(node.machine.view.local && lines(&node).is_empty());
+    assert!(node.machine.view().local && lines(&node).is_empty());
     node.event(MembershipEvent::NodeLost { node: 3 });
-    assert!(!node.machine.view.local);
+    assert!(!node.machine.view().local);
     let said = lines(&node);
     let why = "its node is lost while another PE rolls back";
     assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
@@ -84,7 +85,7 @@ fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
 fn lost_memory_of_a_process_rolls_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
     memory.die(1);
-    assert!(!memory.machine.view.local);
+    assert!(!memory.machine.view().local);
     let line = "all PEs roll back: PE 1: its memory and its log are not taken over";
     assert_eq!(lines(&memory), [line]);
 }
@@ -94,9 +95,9 @@ fn lost_memory_of_a_process_rolls_all_back() {
 fn a_tile_that_does_not_hold_rolls_all_back() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
-    let view = cluster.machine.view.number;
+    let view = cluster.machine.view().number;
     cluster.says(1, PeMessage::Unusable { view, pe: Pe(1), flaw: Flaw::Damaged });
-    assert!(!cluster.machine.view.local);
+    assert!(!cluster.machine.view().local);
     assert_eq!(
         lines(&cluster),
         ["all PEs roll back: PE 1: a tile of its checkpoint does not match its checksum"]
@@ -107,5 +108,5 @@ fn a_tile_that_does_not_hold_rolls_all_back() {
 fn without_the_setting_all_roll_back() {
     let mut cluster = Cluster::four(&raid5(), 1);
     cluster.die(1);
-    assert!(!cluster.machine.view.local && lines(&cluster).is_empty());
+    assert!(!cluster.machine.view().local && lines(&cluster).is_empty());
 }

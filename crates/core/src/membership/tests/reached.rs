@@ -14,7 +14,7 @@ fn two_by_two() -> Cluster {
 #[test]
 fn with_an_engine_every_node_knows_an_address_before_the_view_that_needs_it() {
     let mut cluster = two_by_two();
-    assert!(cluster.machine.view.whole());
+    assert!(cluster.machine.view().whole());
     let told = |log: &[String], what: &str| log.iter().position(|line| line == what);
     let shown = told(&cluster.log, "shown 1 by 0").expect("view 1 is shown");
     for pe in 0..4 {
@@ -33,7 +33,7 @@ fn with_an_engine_every_node_knows_an_address_before_the_view_that_needs_it() {
     assert_eq!((member.state, member.incarnation.0), (State::Alive, 1));
     assert!(told(&cluster.log, "tell 0 of 2.1") < told(&cluster.log, "shown 3 by 0"));
     cluster.event(MembershipEvent::Message { proc, what: PeMessage::Address { address: vec![9] } });
-    assert_eq!(cluster.machine.view.number, ViewNumber(3), "said twice, it changes nothing");
+    assert_eq!(cluster.machine.view().number, ViewNumber(3), "said twice, it changes nothing");
 }
 
 #[test]

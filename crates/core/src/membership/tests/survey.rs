@@ -1,6 +1,7 @@
 //! Reports of the losses that would end the job.
 
 use super::*;
+use crate::settings::Rollback;
 
 const WHOLE: &str = "now survives the loss of any one node or domain";
 
@@ -35,7 +36,7 @@ fn new_groups_are_reported_once_with_what_they_survive() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.event(MembershipEvent::NodeLost { node: 2 });
     resume(&mut cluster);
-    let moves = cluster.machine.places.moves();
+    let moves = cluster.machine.members.places.moves();
     assert_eq!(moves.iter().map(|one| one.pe).collect::<Vec<_>>(), [Pe(2)]);
     let anew = |cluster: &mut Cluster, group_of: Vec<u32>| {
         let (checkpoint, survives) = (CheckpointNumber(2), String::new());

@@ -1,7 +1,7 @@
 //! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Life, Model, Nodes, Sight, WORD, bytes, words};
+use super::model::{At, JobState, Life, Nodes, ReplayModel, Sight, WORD, bytes, words};
 use super::port::Caller;
 use super::program::{Op, Value};
 use super::script::{Stop, Visibility};
@@ -22,7 +22,7 @@ fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
     LogRecord { kind, target, time: 0, at, block: (len.max(8), u64::from(len)), len, digest: 0 }
 }
 
-impl Model {
+impl ReplayModel {
     /// One step of a PE whose process lives; false if it has to wait.
     pub(super) fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].at {

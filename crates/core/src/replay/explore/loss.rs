@@ -6,14 +6,14 @@
 //! against a local rollback before it restores its memory (`recovery/local.rs`).
 
 use super::broken::Broken;
-use super::model::{At, JobState, Model, Sight, WORDS};
+use super::model::{At, JobState, ReplayModel, Sight, WORDS};
 use crate::quantity::Pe;
 use crate::replay::decide::Reason;
 use crate::replay::log::{Kind, Stage, is_in_doubt};
 use crate::replay::own::{Replay, met_before};
 use crate::replay::port::LogMode;
 
-impl Model {
+impl ReplayModel {
     /// Kills the process of a PE.
     pub(super) fn kill(&self, s: &mut JobState, me: usize) {
         s.deaths -= 1;

@@ -31,7 +31,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use broken::Broken;
-use model::{JobState, Model, Nodes, Words};
+use model::{JobState, Nodes, ReplayModel, Words};
 use program::Program;
 
 use crate::mutant::Mutant;
@@ -61,7 +61,7 @@ fn end(state: &JobState) -> End {
 }
 
 /// Searches all states; every final state must be in `allowed`, if given.
-fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult, String> {
+fn search(model: &ReplayModel, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult, String> {
     let first = model.first();
     let mut seen = BTreeSet::from([fingerprint(&first)]);
     let (mut stack, mut next, mut found) = (vec![first], Vec::new(), ReplayResult::default());
@@ -106,7 +106,7 @@ fn explore(program: &Program, losses: Losses, broken: Broken) -> Result<ReplayRe
         Losses::Processes(deaths) => (Nodes::Each, deaths),
         Losses::Nodes(deaths) => (Nodes::Lost, deaths),
     };
-    let model = |deaths, broken| Model { program: program.clone(), deaths, nodes, broken };
+    let model = |deaths, broken| ReplayModel { program: program.clone(), deaths, nodes, broken };
     let whole = search(&model(0, Broken::Nothing), None)?;
     search(&model(deaths, broken), Some(&whole.ends))
 }

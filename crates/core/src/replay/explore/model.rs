@@ -126,16 +126,16 @@ pub(super) enum Nodes {
 
 /// The parameters of a search.
 #[derive(Debug, Clone)]
-pub(super) struct Model {
+pub(super) struct ReplayModel {
     pub program: Program,
     pub deaths: u8,
     pub nodes: Nodes,
     pub broken: Broken,
 }
 
-impl Display for Model {
+impl Display for ReplayModel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Model { program, deaths, nodes, broken } = self;
+        let ReplayModel { program, deaths, nodes, broken } = self;
         write!(f, "{}, {} PEs, {deaths} losses, {nodes:?}", program.name, program.pes.len())?;
         if *broken == Broken::Nothing { Ok(()) } else { write!(f, ", {broken:?}") }
     }
@@ -200,7 +200,7 @@ impl JobState {
 
 /// The logs and the memory that a PE of the model sees.
 pub(super) struct Sight<'a> {
-    pub model: &'a Model,
+    pub model: &'a ReplayModel,
     pub s: &'a mut JobState,
     pub me: usize,
 }
@@ -287,7 +287,7 @@ pub(super) fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-impl Model {
+impl ReplayModel {
     pub(super) fn first(&self) -> JobState {
         let n_pes = self.program.pes.len();
         let pe = PeState {

@@ -4,7 +4,7 @@
 //! script and change nothing; then one further visible access takes effect, and the invisible ones
 //! after it. So the replay code runs unchanged, with any steps of peers between two accesses.
 
-use super::model::{JobState, LogEntry, Model, Nodes, Sight, WORD};
+use super::model::{JobState, LogEntry, Nodes, ReplayModel, Sight, WORD};
 use super::script::Visibility::{self, Private, Shared};
 use super::script::{Answer, Stop};
 use crate::quantity::{Pe, ViewNumber};
@@ -31,7 +31,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(model: &'a Model, s: &'a mut JobState, me: usize) -> Caller<'a> {
+    pub(super) fn new(model: &'a ReplayModel, s: &'a mut JobState, me: usize) -> Caller<'a> {
         let script = s.pes[me].script.clone();
         let sight = Sight { model, s, me };
         Caller { sight, script, made: 0, stepped: false, is_new: false, on: 0 }

@@ -32,7 +32,7 @@ fn resumed() -> ProgressReport {
 
 impl JobStatistics {
     fn at(&mut self, time: f64, what: impl Into<What>) -> Option<String> {
-        self.hear(&Event { time: at(time), what: what.into() })
+        self.add(&Event { time: at(time), what: what.into() })
     }
 
     fn loses(&mut self, time: f64, pes: &[Pe], node: Option<u32>) -> Option<String> {

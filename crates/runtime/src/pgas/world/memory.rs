@@ -219,7 +219,9 @@ impl PeMemory {
         let readonly: Vec<Range<usize>> =
             regions.readonly.iter().map(|range| range.range()).collect();
         let left_out = [&excluded[..], &readonly];
-        Coverage::build(layout, &self.segments.static_ranges(), heap, left_out, &private)
+        let statics = self.segments.statics().map(|statics| statics.ranges(layout.statics));
+        let statics = statics.unwrap_or_default();
+        Coverage::build(layout, &statics, heap, left_out, &private)
     }
 
     /// Returns the segment offsets of a variable, whose addresses count from the start of the

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
-use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::view::{State, View};
@@ -30,13 +29,10 @@ use raidshmem_sys::memory::Part;
 use raidshmem_sys::written::huge;
 use raidshmem_sys::{futex, lock};
 
-use super::guarded::{GuardedRanges, MappedSegments};
+use super::guarded::{End, GuardedRanges, MappedSegments};
 
 /// Addresses of replaced segments, kept so that leak checkers do not report them.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-/// A function that ends the process with a reason.
-pub(in crate::pgas) type End = fn(&str) -> !;
 
 /// A PE's segment as mapped here; null if it is not mapped.
 #[derive(Debug)]
@@ -46,6 +42,17 @@ struct Peer {
     node: AtomicU32,
     /// True if this process lacks that file.
     remote: AtomicBool,
+}
+
+impl Peer {
+    /// Withdraws its mapping, with its base address.
+    fn withdraw(&self, base: &AtomicPtr<u8>) {
+        base.store(std::ptr::null_mut(), Ordering::Release);
+        let replaced = self.segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !replaced.is_null() {
+            lock(&REPLACED).push(replaced.expose_provenance());
+        }
+    }
 }
 
 /// The mapped memory of PEs.
@@ -94,7 +101,7 @@ impl Segments {
         peers[me.at()].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
         bases[me.at()].store(own.base(), Ordering::Relaxed);
         let (layout, files) = (*own.layout(), Mutex::new(files));
-        let guarded = GuardedRanges::default();
+        let guarded = GuardedRanges::new(own, part.clone(), end);
         Segments {
             me,
             layout,
@@ -239,24 +246,6 @@ impl Segments {
         self.part.read_at(at, bytes).is_ok()
     }
 
-    /// Writes own memory through its file, because the program may only read it.
-    pub(crate) fn write_through(&self, at: usize, bytes: &[u8]) {
-        self.protected(self.part.write_at(at, bytes));
-    }
-
-    /// Returns the statics without those of other libraries, as offsets in the segment.
-    pub(in crate::pgas) fn static_ranges(&self) -> Vec<Range<usize>> {
-        let Some(statics) = &self.statics else { return Vec::new() };
-        let offset = |addr: usize| addr - statics.start + self.layout.statics;
-        let (mut ranges, mut from) = (Vec::new(), statics.start);
-        for hole in &statics.excluded {
-            ranges.push(offset(from)..offset(hole.start));
-            from = hole.end;
-        }
-        ranges.push(offset(from)..offset(statics.start + statics.len));
-        ranges
-    }
-
     /// Returns the number of bytes of the own live data that have no memory until they are read.
     pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
         let pieces = coverage.pieces(0..coverage.len());
@@ -332,6 +321,12 @@ impl Segments {
 
     // ---- read-only ranges ---------------------------------------------------------------------
 
+    /// Returns the read-only ranges.
+    #[inline]
+    pub(crate) fn guarded(&self) -> &GuardedRanges {
+        &self.guarded
+    }
+
     /// Returns the mapped segments, the own one first.
     fn mapped_segments(&self) -> MappedSegments<'_> {
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me);
@@ -339,42 +334,10 @@ impl Segments {
         std::iter::once((self.me, self.own)).chain(others).collect()
     }
 
-    fn protected<T>(&self, result: rustix::io::Result<T>) -> T {
-        result.unwrap_or_else(|error| {
-            (self.end)(&format!("read-only memory cannot be protected: {error}"))
-        })
-    }
-
     /// Makes these ranges of all segments read-only for the program, and all others writable.
     pub(crate) fn guard(&self, ranges: Vec<Range<usize>>) {
         let _files = lock(&self.files); // no thread maps a segment meanwhile
-        self.protected(self.guarded.guard(&self.mapped_segments(), ranges));
-    }
-
-    /// Lets the library write its own segment until the next [`Segments::guard`].
-    pub(crate) fn open_own(&self) {
-        self.protected(self.guarded.open(self.own));
-    }
-
-    /// Makes writes of a new process to read-only ranges that it adopts private to it, until
-    /// [`Segments::unshadow`].
-    pub(in crate::pgas) fn shadow_inherited(&self, job: u64) {
-        if breaks(Mutant::ReadonlyOverwritten) {
-            return;
-        }
-        let held = self.own.header().readonly.held(job).into_iter();
-        held.filter(|held| held.state.is_live()).for_each(|held| self.shadow(held.range.range()));
-    }
-
-    /// Makes this process's writes to an own range private to it, until [`Segments::unshadow`].
-    pub(crate) fn shadow(&self, range: Range<usize>) {
-        self.protected(self.guarded.shadow(self.own, &self.part, range));
-    }
-
-    /// Returns true if a byte of `[at, at + len)` of a segment is read-only.
-    #[inline]
-    pub(in crate::pgas) fn is_guarded(&self, at: usize, len: usize) -> bool {
-        self.guarded.meets(at, len)
+        self.guarded.guard(&self.mapped_segments(), ranges);
     }
 
     /// Unmaps, at the end of the process, all but words of the library and the own heap. Memcheck
@@ -391,8 +354,10 @@ impl Segments {
 
     /// Shares all shadowed ranges again.
     pub(crate) fn unshadow(&self) {
-        let shadowed = self.protected(self.guarded.unshadow(self.own, &self.part));
-        shadowed.into_iter().for_each(|range| self.ask_huge(range.start, range.len()));
+        self.guarded
+            .unshadow()
+            .into_iter()
+            .for_each(|range| self.ask_huge(range.start, range.len()));
     }
 
     // ---- changes of mappings ------------------------------------------------------------------
@@ -414,7 +379,7 @@ impl Segments {
         if self.large {
             segment.ask_huge(self.layout.heap, self.layout.heap_len); // the first touch decides
         }
-        self.protected(self.guarded.extend((self.me, self.own), (pe, segment)));
+        self.guarded.extend(self.me, (pe, segment));
         self.bases[pe.at()].store(segment.base(), Ordering::Release);
         peer.segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
         Some(segment)
@@ -447,7 +412,7 @@ impl Segments {
             return;
         }
         peer.remote.store(!files.contains_key(&node), Ordering::Relaxed);
-        self.replace(pe);
+        peer.withdraw(&self.bases[pe.at()]);
     }
 
     /// Withdraws the memory of PE `pe`, which is lost for good.
@@ -455,15 +420,7 @@ impl Segments {
         let _files = lock(&self.files); // no thread maps it meanwhile
         if pe != self.me {
             self.peers[pe.at()].remote.store(true, Ordering::Relaxed);
-            self.replace(pe);
-        }
-    }
-
-    fn replace(&self, pe: Pe) {
-        self.bases[pe.at()].store(std::ptr::null_mut(), Ordering::Release);
-        let replaced = self.peers[pe.at()].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        if !replaced.is_null() {
-            lock(&REPLACED).push(replaced.expose_provenance());
+            self.peers[pe.at()].withdraw(&self.bases[pe.at()]);
         }
     }
 }

@@ -1,0 +1,139 @@
+//! The data of this PE in a checkpoint: what it covers, how much of it has changed, and the steps
+//! that save it.
+
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use raidshmem_core::inject::Point;
+use raidshmem_core::protocol::At;
+use raidshmem_core::protocol::brought::Brought;
+use raidshmem_core::protocol::operation::Op;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::Changes;
+use raidshmem_core::store::intent::{Intent, Intents, Refusal};
+use raidshmem_core::view::View;
+
+use super::scope::CheckpointScope;
+use crate::checkpoint;
+use crate::checkpoint::{delta, pages, spill};
+use crate::pgas::World;
+
+/// The data of this PE in a checkpoint.
+pub(super) struct Saving {
+    begun: Instant,
+    /// Bytes of the snapshot to seal next.
+    pub len: usize,
+    pub coverage: Option<Coverage>,
+    changes: Option<Changes>,
+    /// This PE's contribution to the checkpoint.
+    intent: Intent,
+    pub refusal: Option<Refusal>,
+}
+
+impl Saving {
+    /// Begins a call that has described nothing yet.
+    pub fn begin() -> Saving {
+        Saving {
+            begun: Instant::now(),
+            len: 0,
+            coverage: None,
+            changes: None,
+            intent: Intent::default(),
+            refusal: None,
+        }
+    }
+
+    /// Returns the time at which the call began.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Returns the covered memory, which is known by now.
+    pub fn covered(&self) -> &Coverage {
+        self.coverage.as_ref().expect("set at Intend or Restore")
+    }
+
+    /// Takes over the restored memory.
+    pub fn restored(&mut self, coverage: Coverage) {
+        (self.len, self.coverage) = (coverage.len(), Some(coverage));
+    }
+
+    /// Returns this PE's contribution to the meeting that agrees on the checkpoint.
+    pub fn intents(&self, world: &World, view: &View) -> Brought {
+        let machine = world.topology().machines_of(view)[world.me().at()];
+        let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
+        Brought::Intents(Intents::of(own, &self.intent, limit), world.call_sites().call())
+    }
+
+    /// Compares the contributions of all PEs. Returns true if the checkpoint can be made.
+    pub fn agree(&mut self, scope: CheckpointScope, view: &View, met: &Brought) -> bool {
+        let Brought::Intents(intents, calls) = met else {
+            unreachable!("at barrier Q all say what they save");
+        };
+        let CheckpointScope { world, protection, .. } = scope;
+        if let Err(words) = world.call_sites().compare_calls(calls) {
+            world.members.abort(&words);
+        }
+        self.refusal = checkpoint::agree(world, protection, view, intents).err();
+        self.refusal.is_none() && self.coverage.is_some()
+    }
+
+    /// Carries out an operation of a checkpoint.
+    pub fn carry_out(&mut self, scope: CheckpointScope, at: At, op: Op) {
+        let CheckpointScope { world, protection, number } = scope;
+        match op {
+            Op::Quiet => world.transfers().quiet_all(),
+            Op::Describe => self.describe(scope),
+            Op::Prepare => {
+                spill::keep(world, protection, number);
+                checkpoint::prepare(world, protection, self.len);
+            }
+            Op::Compare => {
+                let changes = delta::compare(world, protection, self.covered(), number);
+                self.changes = Some(changes);
+            }
+            Op::Encode => {
+                let (mut changes, all) = (self.changes.take(), |_| true);
+                let (covered, half) = (self.covered(), (changes.as_mut(), Point::Encode));
+                checkpoint::encode(world, protection, covered, number, &all, half);
+                self.changes = changes;
+            }
+            Op::CopyLive if at == At::Finish => {
+                checkpoint::copy(world, protection, self.covered(), number, None);
+            }
+            Op::CopyLive => {
+                let mut changes = self.changes.take().expect("set at Compare");
+                let covered = self.covered();
+                checkpoint::complete(world, protection, covered, number, &mut changes);
+                self.changes = Some(changes);
+            }
+            Op::Watch => pages::watch(world, protection, self.covered(), number),
+            Op::Saved => self.saved(scope),
+            _ => unreachable!("{op:?} at {at:?}"),
+        }
+    }
+
+    fn describe(&mut self, scope: CheckpointScope) {
+        let CheckpointScope { world, protection, number } = scope;
+        (self.coverage, self.intent) = checkpoint::intend(world, protection);
+        match &self.coverage {
+            Some(coverage) => {
+                self.len = coverage.len();
+                pages::show(world, coverage, number);
+            }
+            None => pages::forget(&world.store),
+        }
+    }
+
+    /// Completes a checkpoint that all PEs have.
+    pub fn saved(&mut self, scope: CheckpointScope) {
+        let CheckpointScope { world, protection, number } = scope;
+        let changes = self.changes.take();
+        let found = changes.as_ref().and_then(delta::found);
+        if let Some(changes) = changes {
+            delta::keep(&world.store, changes, number, self.len);
+        }
+        checkpoint::saved(world, protection, number, self.begun, found);
+    }
+}
