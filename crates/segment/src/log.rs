@@ -384,8 +384,8 @@ impl<'a> Log<'a> {
         self.read((next as usize).checked_sub(1)?)
     }
 
-    /// Returns the first meeting of a group after the one at `last`, or of all. Moves `last` past the
-    /// meetings of other groups before it.
+    /// Returns the first meeting of a group after the one at `last`, or of all. Moves `last` past
+    /// the meetings of other groups before it.
     pub fn meeting_of(&self, group: u64, last: &mut Option<usize>) -> Option<Located> {
         loop {
             let found = self.meeting(*last)?;

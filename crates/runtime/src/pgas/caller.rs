@@ -27,7 +27,7 @@ use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
-use super::gathering::MeetingGroup;
+use super::world::local::MeetingGroup;
 
 /// The error of an access: all PEs roll back.
 #[derive(Debug, Clone, Copy)]

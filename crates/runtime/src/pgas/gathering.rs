@@ -3,8 +3,8 @@
 //! A PE leaves its contribution in its log, and links it to that of its last meeting. To meet all
 //! PEs it also publishes the number of the meeting in a word that only grows; the members of a team
 //! or an active set look for the next record of their group in each other's logs. When all have
-//! arrived, each reads all contributions. A substitute that repeats a meeting finds the contribution
-//! of its predecessor; PEs that wait in one continue when it arrives for the first time.
+//! arrived, each reads all contributions. A substitute that repeats a meeting finds that of its
+//! predecessor; PEs that wait in one continue when it arrives for the first time.
 //!
 //! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
 //! checkpoint.
@@ -27,20 +27,7 @@ use raidshmem_sys::lock;
 use super::World;
 use super::caller::{Caller, Cut};
 use super::local::{Call, RemotePlace};
-
-/// The PEs that meet.
-#[derive(Debug, Clone)]
-pub enum MeetingGroup {
-    /// All PEs of the job.
-    World,
-    /// The PEs of a team or an active set.
-    Part {
-        /// A number other than zero that only meetings of this group have.
-        number: u64,
-        /// The members, by index.
-        pes: Vec<Pe>,
-    },
-}
+pub use super::world::local::MeetingGroup;
 
 /// The contributions to a meeting, by index: the offset of each in the segment of its PE, and its
 /// length, as valid in one view.
@@ -63,16 +50,6 @@ pub enum MeetingOutcome {
 #[derive(Clone, Copy)]
 pub struct LogMeetings<'a> {
     pub(super) world: &'a World,
-}
-
-impl MeetingGroup {
-    /// Returns its number, 0 for all PEs.
-    fn number(&self) -> u64 {
-        match self {
-            MeetingGroup::World => 0,
-            MeetingGroup::Part { number, .. } => *number,
-        }
-    }
 }
 
 impl World {

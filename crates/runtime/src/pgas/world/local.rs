@@ -74,6 +74,30 @@ impl AppendCursor {
     }
 }
 
+/// The PEs that meet.
+#[derive(Debug, Clone)]
+pub enum MeetingGroup {
+    /// All PEs of the job.
+    World,
+    /// The PEs of a team or an active set.
+    Part {
+        /// A number other than zero that only meetings of this group have.
+        number: u64,
+        /// The members, by index.
+        pes: Vec<Pe>,
+    },
+}
+
+impl MeetingGroup {
+    /// Returns its number, 0 for all PEs.
+    pub(in crate::pgas) fn number(&self) -> u64 {
+        match self {
+            MeetingGroup::World => 0,
+            MeetingGroup::Part { number, .. } => *number,
+        }
+    }
+}
+
 /// The state of meetings in the logs.
 #[derive(Debug, Default)]
 pub struct ReplayState {
