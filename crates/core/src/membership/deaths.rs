@@ -8,13 +8,17 @@ use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
-use crate::quantity::{CheckpointNumber, Pe};
+use crate::mutant::{Mutant, breaks};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::signals::name;
 
 impl Membership {
-    /// Records that all PEs continue from checkpoint `number`, and clears the list of lost PEs.
-    pub(super) fn resumed(&mut self, number: CheckpointNumber) {
-        (self.lost, self.corrupt) = (BTreeSet::new(), 0);
+    /// Records that all PEs continue from checkpoint `number` in `view`, and clears the list of lost
+    /// PEs, unless one has been lost since: then the recovery is not over.
+    pub(super) fn resumed(&mut self, number: CheckpointNumber, view: ViewNumber) {
+        if view >= self.fault_view || breaks(Mutant::OldResumeTaken) {
+            (self.lost, self.corrupt) = (BTreeSet::new(), 0);
+        }
         (self.checkpoint, self.from_disk) = (number, false);
         self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
     }

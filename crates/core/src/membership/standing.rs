@@ -43,7 +43,9 @@ impl Membership {
     pub(super) fn reported(&mut self, report: ProgressReport) {
         match &report {
             ProgressReport::Checkpoint { number, .. } => self.checkpoint = *number,
-            ProgressReport::Resumed { checkpoint, .. } => self.resumed(*checkpoint),
+            ProgressReport::Resumed { checkpoint, view, .. } => {
+                self.resumed(*checkpoint, *view);
+            }
             ProgressReport::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
             ProgressReport::Replayed { pe, .. } => self.caught_up(*pe),
             ProgressReport::Regrouped { group_of, .. } => {
