@@ -318,7 +318,8 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
         }
         Op::Sum { from, at } => {
             let own = contribution(caller, from)?;
-            let sum = |parts: &[u64]| parts.iter().fold(0, |sum: u64, part| sum.wrapping_add(*part));
+            let sum =
+                |parts: &[u64]| parts.iter().fold(0, |sum: u64, part| sum.wrapping_add(*part));
             collects(caller, at, (3, own), sum)?;
         }
         Op::Checkpoint => {
@@ -347,7 +348,8 @@ fn changes(
     let change = Op::change(how, value);
     let (bytes, operand) =
         LogRecord::block_of_change(WordAt { offset: at * WORD, bytes: WORD }, change);
-    let head = LogRecord { block: (bytes as u32, operand as u64), ..record(Kind::Atomic, to, at, 0) };
+    let head =
+        LogRecord { block: (bytes as u32, operand as u64), ..record(Kind::Atomic, to, at, 0) };
     let compares = match how {
         Update::CompareSwap(with) => Some(with),
         _ => None,

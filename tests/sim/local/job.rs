@@ -26,7 +26,7 @@ use super::program::{Program, REGISTERS, WORDS};
 use super::state::{At, Process, Shared};
 
 /// Events after which a running job counts as endless.
-const EVENTS_MAX: u64 = 50_000_000;
+const EVENTS_MAX: u64 = 3_000_000;
 /// Most time of a message, of a step, and of a step that stalls.
 const MESSAGE: usize = 60;
 const STEP: usize = 20;
@@ -164,7 +164,6 @@ impl Job {
                     if self.processes[process].alive {
                         self.step(process);
                     }
-                    self.ending.events += 0;
                 }
                 What::Down(node, message) => self.obey(node, *message),
                 What::Up(event) => {
@@ -203,7 +202,16 @@ impl Job {
             format!(
                 "PE {pe}: process {process}, alive {alive}, {at:?} {way:?}, view {seen}, call {} \
                  {op:?}, joined {}, works {}, script {}, asleep {}, log {} in {:?}, meeting {}, flight {:?}, {:?}",
-                own.call, own.joined, own.works, own.script.len(), own.asleep, log.interval, log.memory, log.met, log.flight, log.stage
+                own.call,
+                own.joined,
+                own.works,
+                own.script.len(),
+                own.asleep,
+                log.interval,
+                log.memory,
+                log.met,
+                log.flight,
+                log.stage
             )
         };
         self.carrier.iter().enumerate().map(place).collect::<Vec<_>>().join("\n")
@@ -419,7 +427,9 @@ impl Job {
         let me = self.processes[process].pe;
         self.note(|| format!("PE {me} requests a global rollback: {why}"));
         let is_valid = match why {
-            Reason::InDoubt | Reason::LostMeanwhile | Reason::NodeLost | Reason::InCheckpoint => true,
+            Reason::InDoubt | Reason::LostMeanwhile | Reason::NodeLost | Reason::InCheckpoint => {
+                true
+            }
             // Its effect may have been seen.
             Reason::Differs | Reason::Uncertain | Reason::Unlike => self.doubts(process),
             _ => false,

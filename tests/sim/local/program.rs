@@ -319,9 +319,7 @@ impl Writer<'_> {
         });
         self.barrier();
         let none = Value::Just(0);
-        self.all(|_| {
-            vec![Op::Store { at: OWN, value: none }, Op::Store { at: COPY, value: none }]
-        });
+        self.all(|_| vec![Op::Store { at: OWN, value: none }, Op::Store { at: COPY, value: none }]);
     }
 
     fn broadcast(&mut self) {
@@ -349,7 +347,8 @@ impl Writer<'_> {
         for nth in 0..self.pes.len().min(4) {
             let me = (first + nth) % self.pes.len();
             let next = Value::Of { register: 1, plus: 1 };
-            let release = Op::Atomic { to: root, at: LOCK, how: Update::Swap, value: 0, into: None };
+            let release =
+                Op::Atomic { to: root, at: LOCK, how: Update::Swap, value: 0, into: None };
             let calls = vec![
                 Op::Acquire { to: root, at: LOCK },
                 Op::Get { from: root, at: GUARDED, into: 1 },

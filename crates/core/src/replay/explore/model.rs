@@ -334,7 +334,14 @@ impl Model {
             has_replica: self.nodes == Nodes::Lost,
         };
         let views = vec![vec![Life { number: 0, nodes_lost: 0, with_node: false }; n_pes]];
-        JobState { pes: vec![pe; n_pes], views, time: 0, deaths: self.deaths, global: None, wrong: None }
+        JobState {
+            pes: vec![pe; n_pes],
+            views,
+            time: 0,
+            deaths: self.deaths,
+            global: None,
+            wrong: None,
+        }
     }
 
     pub(super) fn is(&self, broken: Broken) -> bool {
