@@ -161,8 +161,8 @@ impl Job {
         true
     }
 
-    /// Begins a local rollback: restores the log from its replica, looks for reasons against it, and
-    /// restores the memory.
+    /// Begins a local rollback: restores the log from its replica, looks for reasons against it,
+    /// and restores the memory.
     fn begins(&mut self, process: usize) -> Option<Stop> {
         let me = self.processes[process].pe;
         let view = Rc::clone(self.page(self.processes[process].node));
@@ -271,6 +271,18 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
             let found = changes(caller, (to, at), how, me as u64 + 1, true)?;
             return Ok(if found == 0 { Next::On } else { Next::Again });
         }
+        Op::Get { .. } | Op::Wait { .. } | Op::Poll { .. } | Op::Draw { .. } => {
+            return observe(caller, op);
+        }
+        _ => return meet_others(caller, op),
+    }
+    Ok(Next::On)
+}
+
+/// Makes a call that returns a result to the program.
+fn observe(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
+    let me = caller.sight.me;
+    match op {
         Op::Get { from, at, into } => {
             let read = |caller: &mut Caller| Ok(caller.read_word(from, at)?.to_ne_bytes());
             let mut got = 0;
@@ -308,6 +320,15 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
             let value = before.map_or(drawn, |before| words(own_bytes(caller, before))[0]);
             return Ok(Next::With(into, value));
         }
+        _ => unreachable!("a call with a result"),
+    }
+    Ok(Next::On)
+}
+
+/// Makes a call in which all PEs meet.
+fn meet_others(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
+    let me = caller.sight.me;
+    match op {
         Op::Barrier => {
             meets(caller, 1, &[])?;
             catch_up(caller)?;
@@ -327,8 +348,7 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
             copies(caller)?;
         }
         Op::Finish => agrees(caller, true)?,
-        Op::Store { .. } | Op::Load { .. } | Op::Raise { .. } | Op::Mix { .. } => {}
-        Op::Check { .. } => {}
+        _ => unreachable!("a meeting"),
     }
     Ok(Next::On)
 }

@@ -199,19 +199,12 @@ impl Job {
             let (at, way, alive) = (own.at, own.way, own.alive);
             let log = &self.shared[pe].log;
             let seen = self.page(own.node).number;
+            let views = [seen, own.joined, own.works];
+            let (call, met, flight) = (own.call, log.met, log.flight);
+            let log = (log.interval, log.memory, log.stage);
             format!(
-                "PE {pe}: process {process}, alive {alive}, {at:?} {way:?}, view {seen}, call {} \
-                 {op:?}, joined {}, works {}, script {}, asleep {}, log {} in {:?}, meeting {}, flight {:?}, {:?}",
-                own.call,
-                own.joined,
-                own.works,
-                own.script.len(),
-                own.asleep,
-                log.interval,
-                log.memory,
-                log.met,
-                log.flight,
-                log.stage
+                "PE {pe}: process {process}, {alive}, {at:?} {way:?}, views {views:?}, \
+                 call {call} {op:?}, meeting {met}, flight {flight:?}, {log:?}"
             )
         };
         self.carrier.iter().enumerate().map(place).collect::<Vec<_>>().join("\n")

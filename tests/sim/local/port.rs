@@ -684,7 +684,7 @@ impl MeetingPort for Caller<'_> {
         self.shared(|sight| {
             let parts = (0..sight.job.shared.len()).map(|pe| sight.part(pe, number));
             let parts: Option<Vec<Located>> = parts.collect();
-            // A lost contribution gives any time or 0: the caller then sees a new view, and repeats.
+            // A lost contribution gives any time or 0: the caller then sees a new view and repeats.
             Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
         })
     }

@@ -1,7 +1,7 @@
 //! The state of a simulated job with logs: processes, the memory of PEs, and their logs.
 //!
-//! A log is in the memory of its PE, and goes with it. Its replica, in the memory of a PE on another
-//! node, holds the records that the owner wrote while it kept one.
+//! A log is in the memory of its PE, and goes with it. Its replica, in the memory of a PE on
+//! another node, holds the records that the owner wrote while it kept one.
 
 use std::any::Any;
 use std::rc::Rc;

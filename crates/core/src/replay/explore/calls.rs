@@ -123,8 +123,8 @@ impl Model {
                     caller.write(to, at, |_| v)?;
                     caller.write(to, at + 1, |_| v + 1).map(|_| ())
                 };
-                let both = bytes(&[v, v + 1]);
-                call::put(caller, record(Kind::Put, to, at, 2 * WORD), &both, write)?;
+                let record = record(Kind::Put, to, at, 2 * WORD);
+                call::put(caller, record, &bytes(&[v, v + 1]), write)?;
             }
             Op::Atomic { to, at, change, value: v, into } => {
                 let change = change.with(value(caller, v));
@@ -173,8 +173,7 @@ impl Model {
                 let own = caller.own_or_before(true, from)?;
                 self.makes(caller, (from, at), (3, own), |parts| parts.iter().sum())?;
             }
-            Op::Checkpoint => self.checkpoints(caller)?,
-            Op::Finish => self.agrees(caller, true)?,
+            Op::Checkpoint | Op::Finish => self.agrees_then(caller, op)?,
             Op::Store { .. } | Op::Load { .. } => unreachable!("a plain access"),
         }
         Ok(None)
@@ -231,10 +230,10 @@ impl Model {
         catch_up(caller)
     }
 
-    /// All agree on a view; then all copy their memory, and their logs begin again.
-    fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
-        self.agrees(caller, false)?;
-        self.copies(caller)
+    /// All agree on a view. At a checkpoint, all then copy their memory and begin new logs.
+    fn agrees_then(&self, caller: &mut Caller, op: Op) -> Result<(), Stop> {
+        self.agrees(caller, op == Op::Finish)?;
+        if op == Op::Finish { Ok(()) } else { self.copies(caller) }
     }
 
     fn agrees(&self, caller: &mut Caller, at_end: bool) -> Result<(), Stop> {

@@ -91,7 +91,8 @@ impl Model {
         (pe.has_log, pe.at, pe.copied) = (true, At::Begins, pe.interval);
     }
 
-    /// Restores the memory of a substitute when its look allows it; returns false if it has to wait.
+    /// Restores the memory of a substitute when its look allows it; returns false if it has to
+    /// wait.
     pub(super) fn begins(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         if !s.shows(me, me).lives() || s.shows(me, me) != s.life(me) {
             return Ok(false); // its page does not show it yet

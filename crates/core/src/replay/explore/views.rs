@@ -1,5 +1,5 @@
-//! The port of the explorer, continued: the agreement on a view, and the look of a substitute before
-//! it restores its memory.
+//! The port of the explorer, continued: the agreement on a view, and the look of a substitute
+//! before it restores its memory.
 
 use super::port::Caller;
 use super::script::Stop;
