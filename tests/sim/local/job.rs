@@ -459,13 +459,13 @@ impl Job {
 
     /// Checks that the PEs that make a checkpoint are members of one view.
     pub fn check_joined(&mut self, view: ViewNumber, number: CheckpointNumber) {
-        let differs = |&&process: &&usize| {
+        let differs = |&process: &usize| {
             let own = &self.processes[process];
             let memory = self.shared[own.pe].memories.get(own.mapped[own.pe].0 as usize);
             let makes_it = memory.is_some_and(|at| at.phase == Some(Phase::Entering(number)));
             own.alive && own.at == At::Calls && makes_it && own.joined != view
         };
-        if self.carrier.iter().find(differs).is_some() {
+        if self.carrier.iter().any(differs) {
             self.wrong = Some("members of several views make a checkpoint".to_owned());
         }
     }
