@@ -175,8 +175,7 @@ fn a_job_that_ends_badly_has_a_report() {
     let name = folder.join("run.json").display().to_string();
     let end = || Record::read(&text(Path::new(&name))).expect("a report").end;
     let job = Job::new(2).args(&["--report", &name]).program(&program("pause"), &[]).leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let run = job.until("ready");
     run.signal(Signal::TERM);
     run.finish().status(143);
     let stopped = Some("stopped by SIGTERM; every PE is killed".to_owned());
@@ -240,8 +239,7 @@ fn metrics_at_a_socket_leave_no_name() {
     drop(UnixListener::bind(&path).expect("a name that is left"));
     let name = path.display().to_string();
     let job = Job::new(1).args(&["--metrics", &name]).program(&program("pause"), &[]).leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let run = job.until("ready");
     let answer = get(UnixStream::connect(&path).expect("it listens"), "/metrics");
     assert!(answer.contains("\nraidshmem_nodes 1\n"), "{answer}");
     let second = Job::of(&["-n1", "--metrics", &name, "true"]).run();

@@ -7,9 +7,7 @@ use super::support::{Job, program};
 const LIMIT: &str = "1";
 
 fn job(words: &str, how: &[&str]) -> Job {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT).args(&words);
-    job.program(&program("stall"), how)
+    Job::line(words).mode("raid5").env("SHMEM_FT_STALL", LIMIT).program(&program("stall"), how)
 }
 
 #[test]
@@ -52,8 +50,11 @@ fn a_pe_that_never_calls_shmem_init_is_reported() {
     let stall = program("stall");
     let stall = stall.to_str().expect("a plain name");
     let job = Job::new(4).env("SHMEM_FT_STALL", LIMIT).args(&["sh", "-c", script, stall]);
-    let mut run = job.after("mkfifo go").leaves("go").leaves("first").start();
-    run.wait_for(" (it has not called shmem_init)");
+    let mut run = job
+        .after("mkfifo go")
+        .leaves("go")
+        .leaves("first")
+        .until(" (it has not called shmem_init)");
     let_on(&run);
     run.wait_for("wait in shmem_barrier_all for ");
     let_on(&run);
@@ -69,9 +70,7 @@ fn a_stopped_pe_is_reported_as_stopped() {
 
 #[test]
 fn a_checkpoint_that_some_pes_never_call_ends_the_job() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for nodes in ["1", "4"] {
         for mode in ["none", "raid5"] {
             never_ends(

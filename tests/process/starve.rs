@@ -42,9 +42,7 @@ fn refused(outcome: &Outcome, times: usize) -> &str {
 
 #[track_caller]
 fn goes_on(outcome: &Outcome) {
-    outcome.status(0);
-    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should finish");
+    outcome.all_print(4, " is done");
 }
 
 /// Four PEs with slightly more than 1 MiB: 1 in the snapshot and a third of it in each of two
@@ -212,9 +210,7 @@ fn limited(limit: &str, kill: &str) -> Outcome {
 
 #[test]
 fn a_pe_without_descriptors_reports_it() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let mut right = 0;
     for most in 4..=24 {
         for kill in ["", "1@3"] {
@@ -389,8 +385,7 @@ fn a_reader_that_stops_delays_only_its_lines() {
     let fifo = "mkfifo full && exec 3<> full 2> full";
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "2"]);
     let job = job.env("SHMEM_FT_NODE_TIMEOUT", "1").program(&program("steps"), &[]);
-    let mut run = job.after(fifo).leaves("full").start();
-    run.wait_for("ready");
+    let mut run = job.after(fifo).leaves("full").until("ready");
     let mut both = File::options();
     both.read(true).write(true).custom_flags(libc::O_NONBLOCK);
     let full = both.open(run.folder().join("full")).expect("its fifo");
@@ -404,9 +399,8 @@ fn a_reader_that_stops_delays_only_its_lines() {
         let _ = fifo.read_to_end(&mut bytes); // until the last process of the job has ended
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    run.stop();
-    let outcome = run.finish();
-    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let outcome = run.end();
+    outcome.status(0).prints("stopped");
     let said = reader.join().expect("it reads");
     assert!(said.contains("oshrun: checkpoint 2: ") && !said.contains("lost"), "{said}");
 }
@@ -417,9 +411,7 @@ fn a_reader_that_stops_delays_only_its_lines() {
 /// shortage.
 #[test]
 fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let fabrics: &[&str] = match super::support::has_ucx_too() {
         true => &["shm", "ucx"],
         false => &["shm"],

@@ -164,8 +164,7 @@ fn programs_of_the_chapter_print_the_documented_output() {
         let job = job.leaves("append.txt");
         let outcome = match how {
             "until the line" => {
-                let mut run = job.start();
-                run.wait_for("no PE computes");
+                let run = job.until("no PE computes");
                 run.signal(Signal::TERM);
                 run.finish()
             }
@@ -218,8 +217,8 @@ fn both_programs_compute_equal_results() {
 /// The script kills the process that the status of the job names.
 #[test]
 fn a_pe_is_killed_by_hand() {
-    let mut run = Job::new(4).mode("raid5").program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let mut run =
+        Job::new(4).mode("raid5").program(&program("pause"), &[]).leaves("go").until("ready");
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun")).parent().expect("a folder");
     let path = format!("{}:{}", oshrun.display(), std::env::var("PATH").expect("a path"));
     let mut script = Command::new(example("kill_pe.sh"));

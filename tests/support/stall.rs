@@ -13,8 +13,7 @@ pub fn lines(outcome: &Outcome) -> Vec<&str> {
 /// and end.
 #[track_caller]
 pub fn goes_on(job: Job, begin: &str, end: &str) {
-    let mut run = job.after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
+    let mut run = job.after("mkfifo go").leaves("go").until("ready");
     run.wait_for(&format!("oshrun: {begin}"));
     let_on(&run);
     let outcome = run.finish();
@@ -28,8 +27,7 @@ pub fn goes_on(job: Job, begin: &str, end: &str) {
 /// Checks a job whose PE 3 is late for the barrier of all, and is stopped meanwhile.
 #[track_caller]
 pub fn tells_of_a_stopped_pe(job: Job) {
-    let mut run = job.after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
+    let mut run = job.after("mkfifo go").leaves("go").until("ready");
     run.wait_for("PE 3 does not (it computes)");
     let late = run.pid_of(3);
     processes::signal(late, Signal::STOP);
