@@ -59,9 +59,13 @@ fn two_losses_in_a_program_with_two_places() {
     needs!(long);
     for form in ["two", "alone"] {
         for [one, other] in [[0, 1], [1, 0], [2, 2], [0, 0]] {
-            let steps = [("before", "4:before"), ("after", "4:copy"), ("copied", "4:encode")];
-            for (first, second) in steps.into_iter().chain([("after", "3:copy")]) {
-                let row = format!("--mode rs --kill {one}@3:{first} --kill {other}@{second}");
+            for (first, second) in [
+                ("3:before", "4:before"),
+                ("3:after", "4:copy"),
+                ("3:copied", "4:encode"),
+                ("3", "3:copy"),
+            ] {
+                let row = format!("--mode rs --kill {one}@{first} --kill {other}@{second}");
                 all_right(form, &[&row]);
             }
         }
