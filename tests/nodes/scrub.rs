@@ -6,7 +6,7 @@ use raidshmem_core::layout::{STAMP, TILE};
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
 use super::support::program;
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 
 const HOSTS: usize = 4;
 
@@ -35,8 +35,7 @@ fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
             assert!(line.contains(", repaired from PEs "), "{line}");
             assert_eq!(image.read(at, 1), before, "{mode}: {line}");
         }
-        let_on(&job);
-        let outcome = job.finish();
+        let outcome = let_end(job);
         // Every PE should finish with the right bytes.
         outcome.all_print(HOSTS, " is done").says("node 1 was lost with PE 1");
         outcome.says("all PEs resume from checkpoint 3 ");

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use super::support::image::{self, Image};
 use super::support::random::Random;
-use super::support::stall::let_on;
+use super::support::stall::{let_end, let_on};
 use super::support::{Job, Outcome, Running, processes, program};
 
 const PES: usize = 4;
@@ -155,8 +155,7 @@ fn run_with(args: &[&str], mode: &str, words: &str, damage: impl FnOnce(&[Image]
     assert_eq!(images.len(), PES, "the launcher holds the memory of every PE");
     damage(&images);
     // Opened by the waiting PE 0, which reads until this close.
-    let_on(&job);
-    job.finish()
+    let_end(job)
 }
 
 #[track_caller]
@@ -402,8 +401,7 @@ fn another_job() {
         let verdict = verdict.map(|()| "unrecoverable: group 0 lost PEs 0-2, parity 2");
         ends(&outcome, verdict);
     }
-    let_on(&other);
-    other.finish().status(0);
+    let_end(other).status(0);
 }
 
 /// Resumes the PE that stopped itself, after `meanwhile`.

@@ -62,6 +62,12 @@ impl Store {
         Job::new(4).mode("raid5").args(&["--resume", self.text()]).args(words)
     }
 
+    /// Runs a job that restarts from that set, in any case.
+    fn resume_set(&self, number: u64) -> Outcome {
+        let exact = format!("{}@{number}", self.text());
+        jacobi::job(Job::new(4).mode("raid5").args(&["--resume", &exact]), LONG).run()
+    }
+
     /// Runs a job that writes sets here, and kills all of it.
     fn fill(&self, words: &[&str]) {
         let run = jacobi::job(self.job("raid5", words), LONG).with_orphans().until("set-2,");
@@ -78,6 +84,13 @@ impl Drop for Store {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Flips a bit in the last tile of a file; a second call restores it.
+pub(super) fn flip_last(file: &Path) {
+    let mut bytes = fs::read(file).expect("a file");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(file, bytes).expect("written");
 }
 
 #[test]
@@ -165,15 +178,11 @@ fn a_damaged_byte_in_the_newest_set_takes_the_previous_one() {
     let store = Store::new();
     store.fill(&[]);
     let (number, set) = store.newest();
-    let mut bytes = fs::read(set.join("pe-2")).expect("a file");
-    *bytes.last_mut().expect("bytes") ^= 1;
-    fs::write(set.join("pe-2"), bytes).expect("written");
+    flip_last(&set.join("pe-2"));
     let outcome = jacobi::job(store.resume(&[]), LONG).run();
     outcome.right_sum(LONG).says(&format!("set {number} is skipped: "));
     outcome.says("pe-2: damaged: the checksum of tile").says("oshrun: begins from set ");
-    let exact = format!("{}@{number}", store.text());
-    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
-    refused(&jacobi::job(job, LONG).run(), "pe-2: damaged: the checksum of tile");
+    refused(&store.resume_set(number), "pe-2: damaged: the checksum of tile");
 }
 
 #[test]
@@ -195,28 +204,25 @@ fn mismatches_are_refused_with_one_line() {
     refused(&resume(4, text, "single"), "raid5 or rs, not single");
     let other = store.resume(&[]).program(&program("steps"), &[]).run();
     refused(&other, "was written by another build of the program");
-    let exact = format!("{text}@{number}");
     // A tile with a changed byte, a truncated file, a link, the file of another PE.
     let (file, bytes) = (set.join("pe-2"), fs::read(set.join("pe-2")).expect("a file"));
-    let mut damaged = bytes.clone();
-    let last = damaged.len() - 1;
-    damaged[last] ^= 1;
-    fs::write(&file, &damaged).expect("written");
-    refused(&resume(4, &exact, "raid5"), "pe-2: damaged: the checksum of tile");
+    let last = bytes.len() - 1;
+    flip_last(&file);
+    refused(&store.resume_set(number), "pe-2: damaged: the checksum of tile");
     fs::write(&file, &bytes[..last]).expect("written");
-    refused(&resume(4, &exact, "raid5"), "pe-2: cut short");
+    refused(&store.resume_set(number), "pe-2: cut short");
     let older = resume(4, text, "raid5");
     older.right_sum(LONG).says(&format!("set {number} is skipped: "));
     fs::copy(set.join("pe-1"), &file).expect("copied");
-    refused(&resume(4, &exact, "raid5"), "pe-2: it belongs to another set");
+    refused(&store.resume_set(number), "pe-2: it belongs to another set");
     fs::remove_file(&file).expect("removed");
     std::os::unix::fs::symlink(set.join("pe-1"), &file).expect("a link");
-    refused(&resume(4, &exact, "raid5"), "pe-2: ");
+    refused(&store.resume_set(number), "pe-2: ");
     fs::remove_file(&file).expect("removed");
     fs::write(&file, &bytes).expect("written");
-    resume(4, &exact, "raid5").right_sum(LONG);
+    store.resume_set(number).right_sum(LONG);
     fs::write(set.join("manifest"), "RAIDSETM").expect("written");
-    refused(&resume(4, &exact, "raid5"), "manifest: cut short");
+    refused(&store.resume_set(number), "manifest: cut short");
 }
 
 #[test]
@@ -312,9 +318,7 @@ fn sets_are_kept_listed_checked_and_deleted() {
         serde_json::from_slice(&store.oshinfo(&["--json"]).stdout).expect("JSON");
     assert_eq!((&json["sets"][0]["set"], &json["sets"][0]["pes"]), (&number.into(), &4.into()));
     let file = set.join("pe-0");
-    let mut bytes = fs::read(&file).expect("a file");
-    *bytes.last_mut().expect("bytes") ^= 0x10;
-    fs::write(&file, bytes).expect("written");
+    flip_last(&file);
     let damaged = store.oshinfo(&["--verify"]);
     assert_eq!(damaged.status.code(), Some(1));
     assert!(text(&damaged).contains("not whole: ") && text(&damaged).contains("pe-0: damaged"));
@@ -357,9 +361,7 @@ fn compressed_sets_are_smaller_and_hold() {
     let middle = bytes.len() - bytes.len() / 4;
     bytes[middle] ^= 4;
     fs::write(&file, &bytes).expect("written");
-    let exact = format!("{}@{set}", store.text());
-    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
-    refused(&jacobi::job(job, LONG).run(), "pe-3: damaged: the checksum of tile");
+    refused(&store.resume_set(set), "pe-3: damaged: the checksum of tile");
     fs::write(&file, &bytes[..middle]).expect("written");
     let words = ["--resume", store.text()];
     let outcome = jacobi::job(store.job("raid5", &words), LONG).run();
@@ -413,8 +415,7 @@ fn agents_pass_on_the_signal_that_asks_for_a_stop() {
         outcome.status(75).says("the job stops after its next checkpoint");
         outcome.says("stopped on request, with checkpoint ");
         let again = program(with(&["--resume", store.text()])).run();
-        again.status(0);
-        again.check(again.out.contains("right: "), "a right sum was expected");
+        again.status(0).check(again.out.contains("right: "), "a right sum was expected");
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::disk::{LONG, Store, refused};
+use super::disk::{LONG, Store, flip_last, refused};
 use super::support::{Job, Outcome, jacobi, sample};
 
 /// Four nodes, each with a PE and a disk.
@@ -40,6 +40,11 @@ impl Disks {
         self.resume_at(self.0.text(), mode, &["--nodes", "4"])
     }
 
+    /// Restarts from that set, in any case.
+    fn resume_set(&self, set: u64) -> Outcome {
+        self.resume_at(&format!("{}@{set}", self.0.text()), "raid5", &["--nodes", "4"])
+    }
+
     fn node(&self, node: usize) -> PathBuf {
         self.0.0.join(format!("node-{node}"))
     }
@@ -67,10 +72,7 @@ impl Disks {
 
     /// Flips a bit in the last tile of a file of a set; a second call restores it.
     fn damage(&self, node: usize, set: u64, name: &str) {
-        let file = self.node(node).join(format!("set-{set}")).join(name);
-        let mut bytes = fs::read(&file).expect("a file");
-        *bytes.last_mut().expect("bytes") ^= 1;
-        fs::write(&file, bytes).expect("written");
+        flip_last(&self.node(node).join(format!("set-{set}")).join(name));
     }
 }
 
@@ -112,8 +114,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     needs!(long);
     let disks = Disks::fill("raid5");
     let set = disks.common();
-    let given = format!("{}@{set}", disks.0.text());
-    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let resume = || disks.resume_set(set);
     disks.damage(1, set, "parity-1");
     resume().right_sum(LONG).says("parity-1: damaged: the checksum of tile");
     disks.damage(1, set, "parity-1"); // it is intact again
@@ -141,9 +142,8 @@ fn a_damaged_tile_of_every_pe_is_repaired_by_one_parity() {
     for level in ["0", "1"] {
         let disks = Disks::fill_at("raid5", level);
         let set = disks.common();
-        let given = format!("{}@{set}", disks.0.text());
         (0..4).for_each(|node| disks.damage(node, set, &format!("pe-{node}")));
-        let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+        let outcome = disks.resume_set(set);
         outcome.right_sum(LONG);
         for pe in 0..4 {
             outcome.says(&format!("pe-{pe}: damaged: the checksum of tile"));
@@ -157,8 +157,7 @@ fn damaged_parity_and_lost_disks_of_compressed_sets_are_repaired() {
     needs!(long);
     let disks = Disks::fill_at("raid5", "1");
     let set = disks.common();
-    let given = format!("{}@{set}", disks.0.text());
-    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let resume = || disks.resume_set(set);
     disks.damage(3, set, "parity-3");
     resume().right_sum(LONG).says("parity-3: damaged: the checksum of tile");
     disks.damage(3, set, "parity-3");
@@ -255,8 +254,7 @@ fn a_set_that_one_node_has_committed_is_complete() {
         fs::remove_file(set.join("manifest")).expect("it has one");
         fs::rename(&set, folder.join(format!("{:016x}-1.part", 7))).expect("renamed");
     }
-    let given = format!("{}@{set}", disks.0.text());
-    let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let outcome = disks.resume_set(set);
     outcome.right_sum(LONG).says(&format!("begins from set {set}"));
     outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
 }

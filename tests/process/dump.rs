@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use raidshmem_core::protocol;
 use rustix::process::Signal;
 
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Running, processes, program};
 
 fn dump(job: &str) -> Output {
@@ -58,8 +58,7 @@ fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     let times: Vec<&&str> = times.iter().filter(|time| time.as_bytes()[2] == b':').collect();
     assert!(times.len() > 12 && times.is_sorted(), "{text}");
     processes::signal(stopped, Signal::CONT);
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The events of a dead process are listed with those of its substitute.
@@ -77,8 +76,7 @@ fn the_last_events_of_a_lost_pe_outlive_it() {
             " launcher: lost: PE 1 (was killed by SIGKILL)\n",
         ],
     );
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).says("PE 1: reports: reached injected fault 0");
 }
 
@@ -90,8 +88,7 @@ fn events_are_described_in_plain_english() {
     let job = job.kill(&["1@2:encode"]).kill_node(&["2@4"]);
     let run = job.program(&program("pause"), &[]).leaves("go").until("ready");
     let text = dump_of(&run);
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).says(": rebuilding (done), now meeting after the rebuild");
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
     let states = protocol::ALL.map(|at| format!("{at:?}"));
@@ -123,8 +120,7 @@ fn a_pe_keeps_nothing_if_it_is_not_to() {
     let text = dump_of(&run);
     holds(&text, &["\nPE 0: process ", "\nPE 1: process ", " launcher: "]);
     assert!(!text.contains(" PE "), "{text}");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// A PE that waits for something that never happens is reported, with its last events.
@@ -135,8 +131,7 @@ fn a_stall_is_reported_with_the_last_events() {
     let mut run = job.until("PEs 0-2 wait in shmem_barrier_all for ");
     run.wait_for("last events (oshrun --dump");
     run.wait_for(" PE 0: view 1 joined");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 #[test]

@@ -250,8 +250,7 @@ fn a_lock_that_a_lost_pe_must_hand_on_ends_the_job_by_name() {
 fn the_status_is_that_of_the_living_pes() {
     for (args, status) in [(["exit", "0"], 0), (["exit", "5"], 5)] {
         let outcome = run(3, "fewer", &args);
-        outcome.status(status);
-        outcome.says("PE 1 was lost");
+        outcome.status(status).says("PE 1 was lost");
     }
 }
 

@@ -11,7 +11,7 @@ use raidshmem_core::tree::post::{MeetingId, WORDS, Way, open, seal};
 use raidshmem_segment::words::{Line, SiteWords, Words};
 
 use super::right;
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, Sweep, image, program};
 
 fn run(pes: usize, mode: &str, form: &str, words: &str) -> Outcome {
@@ -142,8 +142,7 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     images[1].write(at, &bytes);
     drop(images);
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     let source = include_str!("../c/stall.c").lines().enumerate();
     let calls = source.filter(|(_, line)| line.starts_with("            CHECK(shmem_checkpoint"));
     let [own, all] = calls.map(|(at, _)| at + 1).collect::<Vec<_>>()[..] else {

@@ -16,6 +16,12 @@ fn run(line: &str, args: &[&str]) -> Outcome {
 const PROCESS: &str = "--mode raid5 --kill";
 const NODE: &str = "--mode raid5 --nodes 4 --spares 1 --kill-node";
 const NODE_OF_SIX: &str = "-n 6 --mode rs --nodes 6 --kill-node";
+/// A second loss after each of them.
+const SECOND: &str = "{--kill 2,--kill 2,--kill-node 4}";
+
+fn all_of_four(step: &str) -> String {
+    format!("--mode raid5 --kill 0@{step} --kill 1@{step} --kill 2@{step} --kill 3@{step}")
+}
 
 /// Runs some cells of these rows.
 fn some_are_right(rows: impl IntoIterator<Item = String>) {
@@ -39,14 +45,14 @@ fn is_right(outcome: &Outcome) {
 /// declared again.
 #[test]
 fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
-    let points = ["encode", "encoded", "copy", "copied", "after"];
-    let row = |at: usize| {
+    some_are_right([1, 4, 5, 6, 7, 8].into_iter().flat_map(|at| {
         // Before the first one there is nothing to roll back to.
-        let points = if at == 1 { &points[2..] } else { &points };
-        let pes = [0, 1, 2, 3].map(|nth| ((nth + at) % 4).to_string()).join(",");
-        format!("{{{PROCESS}|{NODE}}} {{{pes}}}@{at}:{{{}}}", points.join("|"))
-    };
-    some_are_right([1, 4, 5, 6, 7, 8].map(row));
+        let all = ["encode", "encoded", "copy", "copied", "after"].into_iter();
+        let points = all.skip(if at == 1 { 2 } else { 0 }).enumerate();
+        points.map(move |(nth, point)| {
+            format!("{{{PROCESS}|{NODE}}} {}@{at}:{point}", (nth + at) % 4)
+        })
+    }));
 }
 
 /// Returns the steps of the two calls, and of the checkpoint after each, with its number.
@@ -64,13 +70,12 @@ fn steps_of_calls() -> Vec<String> {
 #[test]
 fn a_loss_in_any_step_of_a_call_is_survived() {
     some_are_right(steps_of_calls().into_iter().flat_map(|step| {
-        let four = [0, 1, 2, 3].map(|pe| format!("--kill {pe}@{step}")).join(" ");
-        [
-            format!("{PROCESS} {{0|1|2|3}}@{step}"),
-            format!("{NODE} {{0|1|2|3}}@{step}"),
-            format!("{NODE_OF_SIX} {{0|1|2|3}}@{step} --kill-node 5@{step}"),
-            format!("--mode raid5 {four}"),
-        ]
+        let each = format!("@{step} {{,,--kill-node 5@{step}}}");
+        let mut rows = [0, 1, 2, 3]
+            .map(|pe| format!("{{{PROCESS}|{NODE}|{NODE_OF_SIX}}} {pe}{each}"))
+            .to_vec();
+        rows.push(all_of_four(&step));
+        rows
     }));
 }
 
@@ -81,10 +86,7 @@ fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
         let (number, name) = step.split_once(':').expect("a number and a name");
         let number: u32 = number.parse().expect("a number");
         let back = if name == "readonly-agreed" { number } else { number - 1 };
-        [
-            format!("{{{PROCESS}|{NODE}}} 1@{step} --kill 2@{back}:{{recovery}}"),
-            format!("{NODE_OF_SIX} 1@{step} --kill-node 4@{back}:{{recovery}}"),
-        ]
+        [format!("{SECOND}@{back}:{{recovery}} {{{PROCESS}|{NODE}|{NODE_OF_SIX}}} 1@{step}")]
     }));
 }
 
@@ -93,12 +95,8 @@ fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
 fn a_loss_in_any_step_of_a_recovery_is_survived() {
     let steps = "{settle|decided|verify|restore|resume}";
     some_are_right([1, 5, 7, 8].into_iter().flat_map(|at| {
-        let four = [0, 1, 2, 3].map(|pe| format!("--kill {pe}@{at}")).join(" ");
-        [
-            format!("{{{PROCESS}|{NODE}}} 1@{at} --kill 2@{at}:{steps}"),
-            format!("{NODE_OF_SIX} 1@{at} --kill-node 4@{at}:{steps}"),
-            format!("--mode raid5 {four}"),
-        ]
+        let both = format!("{SECOND}@{at}:{steps} {{{PROCESS}|{NODE}|{NODE_OF_SIX}}} 1@{at}");
+        [both, all_of_four(&at.to_string())]
     }));
 }
 

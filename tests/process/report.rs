@@ -15,7 +15,7 @@ use raidshmem_report::record::Record;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, LIMIT, Outcome, program};
 
 /// Returns a folder for one test.
@@ -228,8 +228,7 @@ fn metrics_can_be_scraped_while_the_job_runs() {
         assert!(answer.contains(words), "`{words}` was expected in\n{answer}");
     }
     assert!(get(connect(), "/").starts_with("HTTP/1.1 404 "));
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The socket replaces a stale one left by a killed job, and is removed with the job.
@@ -244,8 +243,7 @@ fn metrics_at_a_socket_leave_no_name() {
     assert!(answer.contains("\nraidshmem_nodes 1\n"), "{answer}");
     let second = Job::of(&["-n1", "--metrics", &name, "true"]).run();
     second.status(2).says("oshrun: --metrics ").says(": Address already in use (os error 98)");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
     assert!(!path.exists(), "its name is left");
 }
 

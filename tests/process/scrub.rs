@@ -12,7 +12,7 @@ use raidshmem_segment::header::Header;
 
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, SMALL};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, Running, program};
 
 const PES: usize = 4;
@@ -29,8 +29,7 @@ fn start_with(mode: &str, words: &str, delta: &str, program_words: &[&str]) -> R
 }
 
 fn go(job: Running) -> Outcome {
-    let_on(&job);
-    let outcome = job.finish();
+    let outcome = let_end(job);
     outcome.all_print(PES, " is done");
     outcome
 }

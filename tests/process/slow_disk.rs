@@ -200,8 +200,7 @@ fn a_hanging_disk_is_a_warning_and_delays_no_process() {
     run.wait_for("its disk has not answered for 20 s");
     run.stop();
     let outcome = ends(run, &disk);
-    outcome.status(0);
-    outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+    outcome.status(0).check(outcome.count("is not on disk: ") == 1, "one line was expected");
 }
 
 /// The job is over before the hang is noticed.

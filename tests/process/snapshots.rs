@@ -11,7 +11,7 @@ use raidshmem_segment::header::{Header, RegionRecord};
 
 use super::sparse;
 use super::support::image::{self, Image};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, STEPS, program};
 
 /// Rolls back to the last checkpoint, or forward to the one being made if every survivor has its
@@ -123,8 +123,7 @@ fn damaged(mode: &str, damage: impl FnOnce(&[Image])) -> Outcome {
     let line = "SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_SCRUB=off --verbose --nodes 4 --kill-node 1@4:before";
     let job = Job::line(line).mode(mode).program(&program("pause"), &[]).until("ready");
     damage(&image::all(job.launcher()));
-    let_on(&job);
-    job.finish()
+    let_end(job)
 }
 
 #[track_caller]

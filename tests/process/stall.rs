@@ -1,6 +1,6 @@
 //! Long waits: a line reports which PEs wait for which, and a wait that can never end ends the job.
 
-use super::support::stall::{goes_on, let_on, lines, never_ends, tells_of_a_stopped_pe};
+use super::support::stall::{goes_on, let_end, let_on, lines, never_ends, tells_of_a_stopped_pe};
 use super::support::{Job, program};
 
 /// `SHMEM_FT_STALL` of these jobs.
@@ -57,8 +57,7 @@ fn a_pe_that_never_calls_shmem_init_is_reported() {
         .until(" (it has not called shmem_init)");
     let_on(&run);
     run.wait_for("wait in shmem_barrier_all for ");
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
     outcome.check(outcome.count(" wait in shmem_init for ") == 1, "one of them is about the start");
 }

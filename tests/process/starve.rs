@@ -24,6 +24,15 @@ fn run(mode: &str, how: &str, mib: u64, heap: &str, limit: Option<&str>) -> Outc
     job.program(&program("large"), &[how, &mib.to_string()]).run()
 }
 
+/// Runs `large` in each mode that keeps checkpoints, and checks its outcome.
+fn in_each_mode(how: &str, limit: &str, check: impl Fn(&str, &Outcome)) {
+    for mode in ["single", "double", "raid4", "raid5", "rs"] {
+        let outcome = run(mode, how, 8, "32M", Some(limit));
+        goes_on(&outcome);
+        check(mode, &outcome);
+    }
+}
+
 /// Checks that every PE got the same refusal, `times` times; returns its words.
 #[track_caller]
 fn refused(outcome: &Outcome, times: usize) -> &str {
@@ -50,62 +59,52 @@ fn goes_on(outcome: &Outcome) {
 /// more all of them exceed the limit.
 #[test]
 fn a_checkpoint_over_the_limit_is_refused_and_the_program_continues() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ask", 8, "32M", Some("20M"));
-        goes_on(&outcome);
-        let words = refused(&outcome, 1);
+    in_each_mode("ask", "20M", |mode, outcome| {
+        let words = refused(outcome, 1);
         let named = words.contains(&format!(" for {mode}, and SHMEM_FT_MEMORY_LIMIT allows 20.0"));
         outcome.check(named, "mode and limit should be named");
         outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
-    }
+    });
 }
 
 #[test]
 fn a_checkpoint_within_the_limit_is_made() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ask", 8, "32M", Some("128M"));
-        goes_on(&outcome);
+    in_each_mode("ask", "128M", |_, outcome| {
         outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
-    }
+    });
 }
 
 /// The last checkpoint is intact: a death after the refusal rolls back to it.
 #[test]
 fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "die", 8, "32M", Some("20M"));
-        goes_on(&outcome);
+    in_each_mode("die", "20M", |_, outcome| {
         outcome.says("oshrun: PE 1 was killed by SIGKILL");
         // PE 1 is refused, dies, and is refused again; so are the others.
-        refused(&outcome, 2);
-    }
+        refused(outcome, 2);
+    });
 }
 
 /// A program with only the thesis' loop would retry forever: its checkpoint calls succeed without
 /// a checkpoint, until memory suffices for one.
 #[test]
 fn a_program_that_does_not_ask_continues_without_new_checkpoints() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
-        goes_on(&outcome);
-        let words = refused(&outcome, 2);
+    in_each_mode("ignore", "20M", |_, outcome| {
+        let words = refused(outcome, 2);
         outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
         let goes_on =
             "the job continues without a new checkpoint: a loss rolls it back to checkpoint 2";
         outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
-    }
+    });
 }
 
 /// Refused checkpoints with a loss meanwhile: all PEs get the error again.
 #[test]
 fn a_loss_without_new_checkpoints_rolls_back_to_the_last() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "late", 8, "32M", Some("20M"));
-        goes_on(&outcome);
+    in_each_mode("late", "20M", |_, outcome| {
         outcome.says("oshrun: PE 1 was killed by SIGKILL");
-        let words = refused(&outcome, 4);
+        let words = refused(outcome, 4);
         outcome.check(outcome.count(words) == 2, "before the loss and after it");
-    }
+    });
 }
 
 /// Refused from the first on: there is nothing to roll back to, and nothing else is wrong.

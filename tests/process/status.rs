@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, LIMIT, MARKER, Running, processes, program};
 
 fn status(words: &[&str]) -> Output {
@@ -59,8 +59,7 @@ fn a_job_that_lost_a_pe_is_shown() {
         assert!(text.contains(words), "`{words}` was expected in\n{text}");
     }
     assert!(!text.contains("recovery"), "{text}");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The substitute of a PE lost with its node is stopped when four of nine tiles are rebuilt.
@@ -95,8 +94,7 @@ fn a_silent_connection_delays_no_process() {
         stream.set_read_timeout(Some(LIMIT)).expect("a time");
         assert_eq!(stream.read(&mut [0]).expect("it is closed"), 0, "nothing is said to them");
     }
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// With several jobs the user must name one; they are listed.
@@ -113,8 +111,7 @@ fn several_jobs_are_listed() {
     assert!(err.starts_with("oshrun: --status: which job? expected the process id of "), "{err}");
     for run in runs {
         assert!(err.contains(&format!(" {} (", run.launcher())), "{err}");
-        let_on(&run);
-        run.finish().status(0);
+        let_end(run).status(0);
     }
     let both = status(&["--dump"]);
     let err = String::from_utf8_lossy(&both.stderr).into_owned();

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, compiled, program};
 
 const CHAPTER: &str = include_str!("../../docs/porting.md");
@@ -226,7 +226,6 @@ fn a_pe_is_killed_by_hand() {
     let killed = script.args(["2", job.as_str()]).env("PATH", path).status();
     assert!(killed.expect("a script").success());
     run.wait_for("PE 2 was killed by SIGKILL");
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).check(outcome.count("all PEs resume from checkpoint 3") == 1, "one recovery");
 }

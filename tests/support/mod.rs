@@ -77,9 +77,10 @@ impl Job {
         Job::of(&["-n", &pes.to_string()]).env("SHMEM_SYMMETRIC_SIZE", "16M")
     }
 
-    /// Runs `oshrun` with the words of a line, and four PEs if it does not begin with `-n`.
+    /// Runs `oshrun` with the words of a line, and four PEs if it has no `-n`.
     pub fn line(line: &str) -> Job {
-        let job = if line.starts_with("-n ") { Job::of(&[]) } else { Job::new(4) };
+        let counts = line.split(' ').any(|word| word == "-n");
+        let job = if counts { Job::of(&[]) } else { Job::new(4) };
         job.env("SHMEM_SYMMETRIC_SIZE", "16M").words(line)
     }
 

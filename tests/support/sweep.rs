@@ -29,8 +29,8 @@ pub struct Cell {
 impl Cell {
     /// Returns the PEs of its job.
     pub fn pes(&self) -> usize {
-        let given = self.line.strip_prefix("-n ").and_then(|line| line.split(' ').next());
-        given.map_or(4, |pes| pes.parse().expect("a number of PEs"))
+        let mut words = self.line.split(' ').skip_while(|word| *word != "-n").skip(1);
+        words.next().map_or(4, |pes| pes.parse().expect("a number of PEs"))
     }
 
     /// Returns its job.
