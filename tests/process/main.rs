@@ -129,6 +129,17 @@ fn the_steps_are_the_library_s() {
     assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&READONLY).chain(&RECOVERY)));
 }
 
+#[test]
+fn a_row_stands_for_each_of_its_cells() {
+    let cells = std::cell::RefCell::new(Vec::new());
+    support::Sweep::of(["-n 6 {a|b} {0,1}@{x|y|z}:{}"]).each(|cell| {
+        assert_eq!(cell.pes(), 6);
+        cells.borrow_mut().push(format!("{} {}", cell.line, cell.nth));
+    });
+    let of = |one: &str| ["0@x:x 0", "1@y:y 1", "0@z:z 2"].map(|rest| format!("-n 6 {one} {rest}"));
+    assert_eq!(cells.into_inner(), [of("a"), of("b")].concat());
+}
+
 /// Checks the output of programs that compare all of their memory after each restart.
 #[track_caller]
 fn right(pes: usize, outcome: &support::Outcome) {
