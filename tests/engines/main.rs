@@ -27,7 +27,7 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_engines::environment;
 
 use bench::ROLE;
-use skip::has_ucx;
+use skip::{has_ofi, has_ucx};
 
 /// Runs the suite over an engine in its own process.
 fn over(engine: &str) {
@@ -36,7 +36,7 @@ fn over(engine: &str) {
     }
     let name = std::thread::current().name().expect("a test has a name").to_owned();
     let exe = std::env::current_exe().expect("the test has a path");
-    let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == engine);
+    let fabric = Fabric::ALL.into_iter().find(|fabric| Some(fabric.name()) == engine.split(':').next());
     let mut driver = Command::new("timeout");
     driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
     driver.envs(fabric.into_iter().flat_map(environment));
@@ -68,4 +68,11 @@ fn ucx() {
         return;
     }
     over("ucx");
+}
+
+#[test]
+fn libfabric_over_tcp() {
+    if has_ofi() {
+        over("ofi:tcp;ofi_rxm");
+    }
 }

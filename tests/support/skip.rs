@@ -34,6 +34,21 @@ fn ucx(without: fn(&str, &str)) -> bool {
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 
+/// True if libfabric can be loaded here. Otherwise this test does not run.
+pub fn has_ofi() -> bool {
+    ofi(skip)
+}
+
+/// True if libfabric can be loaded here. Otherwise this test runs without the parts that need it.
+pub fn has_ofi_too() -> bool {
+    ofi(partly)
+}
+
+fn ofi(without: fn(&str, &str)) -> bool {
+    let loaded = raidshmem_engines::load(raidshmem_core::settings::Fabric::Ofi);
+    loaded.map_err(|why| without("libfabric", &why.to_string())).is_ok()
+}
+
 /// True if this machine has that program. Otherwise this test runs without it.
 pub fn has_tool(tool: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();

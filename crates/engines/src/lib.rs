@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use raidshmem_core::settings::{Device, Fabric};
 use raidshmem_fabric::{Engine, FabricError, Local, Signs};
+use raidshmem_fabric_ofi::{self as ofi, Ofi};
 use raidshmem_fabric_ucx::{self as ucx, Ucx};
 use raidshmem_fabric_verbs::{Beats, Verbs, any_device};
 
@@ -57,6 +58,7 @@ pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
         Fabric::Auto | Fabric::Shm => Ok(true),
         Fabric::Ucx => ucx::load().map(|()| true),
         Fabric::Verbs => any_device(),
+        Fabric::Ofi => ofi::load(),
     };
     loaded.map_err(|why| FabricError::NotLoaded { fabric, why: why.to_owned() })
 }
@@ -67,25 +69,36 @@ pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
 pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
     let all: &[_] = match fabric {
         Fabric::Ucx => ucx::ENVIRONMENT,
+        Fabric::Ofi => ofi::ENVIRONMENT,
         Fabric::Auto | Fabric::Shm | Fabric::Verbs => &[],
     };
     all.iter().copied()
 }
 
-/// Opens the engine of `fabric` for this process, with RDMA through `device`; returns None for
-/// `shm`, which needs no engine.
+/// The network hardware that the user has chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chosen<'a> {
+    /// The device of verbs.
+    pub device: Option<&'a Device>,
+    /// The provider of libfabric.
+    pub provider: Option<&'a str>,
+}
+
+/// Opens the engine of `fabric` for this process, over the hardware that was chosen; returns None
+/// for `shm`, which needs no engine.
 ///
 /// # Errors
 /// [`FabricError`].
 pub fn open(
     fabric: Fabric,
-    device: Option<&Device>,
+    chosen: Chosen,
     local: Local,
 ) -> Result<Option<Box<dyn Engine>>, FabricError> {
     match fabric {
         Fabric::Auto | Fabric::Shm => Ok(None),
         Fabric::Ucx => Ok(Some(Box::new(Ucx::open(local)?))),
-        Fabric::Verbs => Ok(Some(Box::new(Verbs::open(local, device)?))),
+        Fabric::Ofi => Ok(Some(Box::new(Ofi::open(local, chosen.provider)?))),
+        Fabric::Verbs => Ok(Some(Box::new(Verbs::open(local, chosen.device)?))),
     }
 }
 
@@ -93,7 +106,7 @@ pub fn open(
 /// device refuses: heartbeats are then messages only.
 pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
     match fabric {
-        Fabric::Auto | Fabric::Shm | Fabric::Ucx => None,
+        Fabric::Auto | Fabric::Shm | Fabric::Ucx | Fabric::Ofi => None,
         Fabric::Verbs => Some(Box::new(Beats::open(device, period).ok()?)),
     }
 }
