@@ -165,7 +165,12 @@ pub struct fi_info {
 #[derive(Clone, Copy)]
 pub struct fi_ops_fabric {
     pub size: usize,
-    pub domain: unsafe extern "C" fn(*mut fid_fabric, *mut fi_info, *mut *mut fid_domain, *mut c_void) -> c_int,
+    pub domain: unsafe extern "C" fn(
+        *mut fid_fabric,
+        *mut fi_info,
+        *mut *mut fid_domain,
+        *mut c_void,
+    ) -> c_int,
     pub passive_ep: unused,
     pub eq_open: unused,
     pub wait_open: unused,
@@ -198,7 +203,14 @@ pub struct fi_av_attr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_av {
     pub size: usize,
-    pub insert: unsafe extern "C" fn(*mut fid_av, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int,
+    pub insert: unsafe extern "C" fn(
+        *mut fid_av,
+        *const c_void,
+        usize,
+        *mut u64,
+        u64,
+        *mut c_void,
+    ) -> c_int,
 }
 
 /// An address vector.
@@ -280,7 +292,17 @@ pub struct fid_mr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_mr {
     pub size: usize,
-    pub reg: unsafe extern "C" fn(*mut fid, *const c_void, usize, u64, u64, u64, u64, *mut *mut fid_mr, *mut c_void) -> c_int,
+    pub reg: unsafe extern "C" fn(
+        *mut fid,
+        *const c_void,
+        usize,
+        u64,
+        u64,
+        u64,
+        u64,
+        *mut *mut fid_mr,
+        *mut c_void,
+    ) -> c_int,
 }
 
 /// The functions of a domain.
@@ -288,9 +310,20 @@ pub struct fi_ops_mr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_domain {
     pub size: usize,
-    pub av_open: unsafe extern "C" fn(*mut fid_domain, *mut fi_av_attr, *mut *mut fid_av, *mut c_void) -> c_int,
-    pub cq_open: unsafe extern "C" fn(*mut fid_domain, *mut fi_cq_attr, *mut *mut fid_cq, *mut c_void) -> c_int,
-    pub endpoint: unsafe extern "C" fn(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int,
+    pub av_open: unsafe extern "C" fn(
+        *mut fid_domain,
+        *mut fi_av_attr,
+        *mut *mut fid_av,
+        *mut c_void,
+    ) -> c_int,
+    pub cq_open: unsafe extern "C" fn(
+        *mut fid_domain,
+        *mut fi_cq_attr,
+        *mut *mut fid_cq,
+        *mut c_void,
+    ) -> c_int,
+    pub endpoint:
+        unsafe extern "C" fn(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int,
 }
 
 /// A domain.
@@ -316,10 +349,24 @@ pub struct fi_ops_cm {
 #[derive(Clone, Copy)]
 pub struct fi_ops_msg {
     pub size: usize,
-    pub recv: unsafe extern "C" fn(*mut fid_ep, *mut c_void, usize, *mut c_void, u64, *mut c_void) -> isize,
+    pub recv: unsafe extern "C" fn(
+        *mut fid_ep,
+        *mut c_void,
+        usize,
+        *mut c_void,
+        u64,
+        *mut c_void,
+    ) -> isize,
     pub recvv: unused,
     pub recvmsg: unused,
-    pub send: unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, *mut c_void, u64, *mut c_void) -> isize,
+    pub send: unsafe extern "C" fn(
+        *mut fid_ep,
+        *const c_void,
+        usize,
+        *mut c_void,
+        u64,
+        *mut c_void,
+    ) -> isize,
 }
 
 /// Bytes of a peer.
@@ -350,7 +397,16 @@ pub struct fi_msg_rma {
 #[derive(Clone, Copy)]
 pub struct fi_ops_rma {
     pub size: usize,
-    pub read: unsafe extern "C" fn(*mut fid_ep, *mut c_void, usize, *mut c_void, u64, u64, u64, *mut c_void) -> isize,
+    pub read: unsafe extern "C" fn(
+        *mut fid_ep,
+        *mut c_void,
+        usize,
+        *mut c_void,
+        u64,
+        u64,
+        u64,
+        *mut c_void,
+    ) -> isize,
     pub readv: unused,
     pub readmsg: unused,
     pub write: unused,
@@ -408,33 +464,43 @@ const _: () = {
     ["Offset of field: fi_rx_attr::op_flags"][offset_of!(fi_rx_attr, op_flags) - 16usize];
     ["Offset of field: fi_rx_attr::msg_order"][offset_of!(fi_rx_attr, msg_order) - 24usize];
     ["Offset of field: fi_rx_attr::comp_order"][offset_of!(fi_rx_attr, comp_order) - 32usize];
-    ["Offset of field: fi_rx_attr::total_buffered_recv"][offset_of!(fi_rx_attr, total_buffered_recv) - 40usize];
+    ["Offset of field: fi_rx_attr::total_buffered_recv"]
+        [offset_of!(fi_rx_attr, total_buffered_recv) - 40usize];
     ["Offset of field: fi_rx_attr::size"][offset_of!(fi_rx_attr, size) - 48usize];
     ["Offset of field: fi_rx_attr::iov_limit"][offset_of!(fi_rx_attr, iov_limit) - 56usize];
     ["Size of fi_ep_attr"][size_of::<fi_ep_attr>() - 32usize];
     ["Offset of field: fi_ep_attr::type"][offset_of!(fi_ep_attr, type_) - 0usize];
     ["Offset of field: fi_ep_attr::protocol"][offset_of!(fi_ep_attr, protocol) - 4usize];
-    ["Offset of field: fi_ep_attr::protocol_version"][offset_of!(fi_ep_attr, protocol_version) - 8usize];
+    ["Offset of field: fi_ep_attr::protocol_version"]
+        [offset_of!(fi_ep_attr, protocol_version) - 8usize];
     ["Offset of field: fi_ep_attr::max_msg_size"][offset_of!(fi_ep_attr, max_msg_size) - 16usize];
-    ["Offset of field: fi_ep_attr::msg_prefix_size"][offset_of!(fi_ep_attr, msg_prefix_size) - 24usize];
+    ["Offset of field: fi_ep_attr::msg_prefix_size"]
+        [offset_of!(fi_ep_attr, msg_prefix_size) - 24usize];
     ["Size of fi_domain_attr"][size_of::<fi_domain_attr>() - 64usize];
     ["Offset of field: fi_domain_attr::domain"][offset_of!(fi_domain_attr, domain) - 0usize];
     ["Offset of field: fi_domain_attr::name"][offset_of!(fi_domain_attr, name) - 8usize];
     ["Offset of field: fi_domain_attr::threading"][offset_of!(fi_domain_attr, threading) - 16usize];
-    ["Offset of field: fi_domain_attr::control_progress"][offset_of!(fi_domain_attr, control_progress) - 20usize];
-    ["Offset of field: fi_domain_attr::data_progress"][offset_of!(fi_domain_attr, data_progress) - 24usize];
-    ["Offset of field: fi_domain_attr::resource_mgmt"][offset_of!(fi_domain_attr, resource_mgmt) - 28usize];
+    ["Offset of field: fi_domain_attr::control_progress"]
+        [offset_of!(fi_domain_attr, control_progress) - 20usize];
+    ["Offset of field: fi_domain_attr::data_progress"]
+        [offset_of!(fi_domain_attr, data_progress) - 24usize];
+    ["Offset of field: fi_domain_attr::resource_mgmt"]
+        [offset_of!(fi_domain_attr, resource_mgmt) - 28usize];
     ["Offset of field: fi_domain_attr::av_type"][offset_of!(fi_domain_attr, av_type) - 32usize];
     ["Offset of field: fi_domain_attr::mr_mode"][offset_of!(fi_domain_attr, mr_mode) - 36usize];
-    ["Offset of field: fi_domain_attr::mr_key_size"][offset_of!(fi_domain_attr, mr_key_size) - 40usize];
-    ["Offset of field: fi_domain_attr::cq_data_size"][offset_of!(fi_domain_attr, cq_data_size) - 48usize];
+    ["Offset of field: fi_domain_attr::mr_key_size"]
+        [offset_of!(fi_domain_attr, mr_key_size) - 40usize];
+    ["Offset of field: fi_domain_attr::cq_data_size"]
+        [offset_of!(fi_domain_attr, cq_data_size) - 48usize];
     ["Offset of field: fi_domain_attr::cq_cnt"][offset_of!(fi_domain_attr, cq_cnt) - 56usize];
     ["Size of fi_fabric_attr"][size_of::<fi_fabric_attr>() - 32usize];
     ["Offset of field: fi_fabric_attr::fabric"][offset_of!(fi_fabric_attr, fabric) - 0usize];
     ["Offset of field: fi_fabric_attr::name"][offset_of!(fi_fabric_attr, name) - 8usize];
     ["Offset of field: fi_fabric_attr::prov_name"][offset_of!(fi_fabric_attr, prov_name) - 16usize];
-    ["Offset of field: fi_fabric_attr::prov_version"][offset_of!(fi_fabric_attr, prov_version) - 24usize];
-    ["Offset of field: fi_fabric_attr::api_version"][offset_of!(fi_fabric_attr, api_version) - 28usize];
+    ["Offset of field: fi_fabric_attr::prov_version"]
+        [offset_of!(fi_fabric_attr, prov_version) - 24usize];
+    ["Offset of field: fi_fabric_attr::api_version"]
+        [offset_of!(fi_fabric_attr, api_version) - 28usize];
     ["Size of fi_info"][size_of::<fi_info>() - 120usize];
     ["Offset of field: fi_info::next"][offset_of!(fi_info, next) - 0usize];
     ["Offset of field: fi_info::caps"][offset_of!(fi_info, caps) - 8usize];
@@ -480,15 +546,18 @@ const _: () = {
     ["Offset of field: fi_cq_attr::flags"][offset_of!(fi_cq_attr, flags) - 8usize];
     ["Offset of field: fi_cq_attr::format"][offset_of!(fi_cq_attr, format) - 16usize];
     ["Offset of field: fi_cq_attr::wait_obj"][offset_of!(fi_cq_attr, wait_obj) - 20usize];
-    ["Offset of field: fi_cq_attr::signaling_vector"][offset_of!(fi_cq_attr, signaling_vector) - 24usize];
+    ["Offset of field: fi_cq_attr::signaling_vector"]
+        [offset_of!(fi_cq_attr, signaling_vector) - 24usize];
     ["Offset of field: fi_cq_attr::wait_cond"][offset_of!(fi_cq_attr, wait_cond) - 28usize];
     ["Offset of field: fi_cq_attr::wait_set"][offset_of!(fi_cq_attr, wait_set) - 32usize];
     ["Size of fi_cq_msg_entry"][size_of::<fi_cq_msg_entry>() - 24usize];
-    ["Offset of field: fi_cq_msg_entry::op_context"][offset_of!(fi_cq_msg_entry, op_context) - 0usize];
+    ["Offset of field: fi_cq_msg_entry::op_context"]
+        [offset_of!(fi_cq_msg_entry, op_context) - 0usize];
     ["Offset of field: fi_cq_msg_entry::flags"][offset_of!(fi_cq_msg_entry, flags) - 8usize];
     ["Offset of field: fi_cq_msg_entry::len"][offset_of!(fi_cq_msg_entry, len) - 16usize];
     ["Size of fi_cq_err_entry"][size_of::<fi_cq_err_entry>() - 80usize];
-    ["Offset of field: fi_cq_err_entry::op_context"][offset_of!(fi_cq_err_entry, op_context) - 0usize];
+    ["Offset of field: fi_cq_err_entry::op_context"]
+        [offset_of!(fi_cq_err_entry, op_context) - 0usize];
     ["Offset of field: fi_cq_err_entry::flags"][offset_of!(fi_cq_err_entry, flags) - 8usize];
     ["Offset of field: fi_cq_err_entry::len"][offset_of!(fi_cq_err_entry, len) - 16usize];
     ["Offset of field: fi_cq_err_entry::buf"][offset_of!(fi_cq_err_entry, buf) - 24usize];
@@ -496,9 +565,11 @@ const _: () = {
     ["Offset of field: fi_cq_err_entry::tag"][offset_of!(fi_cq_err_entry, tag) - 40usize];
     ["Offset of field: fi_cq_err_entry::olen"][offset_of!(fi_cq_err_entry, olen) - 48usize];
     ["Offset of field: fi_cq_err_entry::err"][offset_of!(fi_cq_err_entry, err) - 56usize];
-    ["Offset of field: fi_cq_err_entry::prov_errno"][offset_of!(fi_cq_err_entry, prov_errno) - 60usize];
+    ["Offset of field: fi_cq_err_entry::prov_errno"]
+        [offset_of!(fi_cq_err_entry, prov_errno) - 60usize];
     ["Offset of field: fi_cq_err_entry::err_data"][offset_of!(fi_cq_err_entry, err_data) - 64usize];
-    ["Offset of field: fi_cq_err_entry::err_data_size"][offset_of!(fi_cq_err_entry, err_data_size) - 72usize];
+    ["Offset of field: fi_cq_err_entry::err_data_size"]
+        [offset_of!(fi_cq_err_entry, err_data_size) - 72usize];
     ["Size of fi_ops_cq"][size_of::<fi_ops_cq>() - 32usize];
     ["Offset of field: fi_ops_cq::size"][offset_of!(fi_ops_cq, size) - 0usize];
     ["Offset of field: fi_ops_cq::read"][offset_of!(fi_ops_cq, read) - 8usize];

@@ -36,7 +36,8 @@ fn over(engine: &str) {
     }
     let name = std::thread::current().name().expect("a test has a name").to_owned();
     let exe = std::env::current_exe().expect("the test has a path");
-    let fabric = Fabric::ALL.into_iter().find(|fabric| Some(fabric.name()) == engine.split(':').next());
+    let fabric =
+        Fabric::ALL.into_iter().find(|fabric| Some(fabric.name()) == engine.split(':').next());
     let mut driver = Command::new("timeout");
     driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
     driver.envs(fabric.into_iter().flat_map(environment));
@@ -74,5 +75,13 @@ fn ucx() {
 fn libfabric_over_tcp() {
     if has_ofi() {
         over("ofi:tcp;ofi_rxm");
+    }
+}
+
+/// A provider that has no descriptor to wait on: it is polled, as those of fast networks are.
+#[test]
+fn libfabric_over_shared_memory() {
+    if has_ofi() {
+        over("ofi:shm");
     }
 }

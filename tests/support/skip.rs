@@ -34,6 +34,15 @@ fn ucx(without: fn(&str, &str)) -> bool {
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 
+/// Returns the fabrics between hosts that this machine supports without special hardware; a test
+/// runs without the others.
+pub fn networks() -> Vec<&'static str> {
+    [("ucx", has_ucx_too()), ("ofi", has_ofi_too())]
+        .into_iter()
+        .filter_map(|(fabric, here)| here.then_some(fabric))
+        .collect()
+}
+
 /// True if libfabric can be loaded here. Otherwise this test does not run.
 pub fn has_ofi() -> bool {
     ofi(skip)

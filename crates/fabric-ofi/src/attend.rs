@@ -19,6 +19,10 @@ use crate::shared::Shared;
 
 /// Time for which the thread leaves the work to threads that help.
 const NAP: Duration = Duration::from_micros(200);
+/// Maximum sleep of the thread.
+const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The same while an operation cannot begin: no event may tell when it can.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// Idle polls, after the last that found something, before the thread pauses between two of them.
 const EAGER: u32 = 200;
 /// Maximum time between two polls of a provider without a descriptor.
@@ -46,24 +50,23 @@ pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, bell: 
         let worked = inside.progress(true);
         let suspects = inside.tend(false);
         let helped = hand_off.others_poll(&mut seen, alarm);
-        let quiet = !helped && inside.is_idle() && inside.slots.port.may_wait();
+        let (rests, may_wait) = (inside.is_idle(), inside.slots.port.may_wait());
         drop(inside);
         shared.report(suspects);
         shared.progressed(worked);
         idle = if worked { 0 } else { idle.saturating_add(1) };
         match &bell.provider {
             _ if helped => hand_off.stay_away(alarm, NAP),
-            Some(provider) if quiet => sleep(provider, &bell.end),
-            Some(_) => std::thread::yield_now(), // something is stalled, and no event tells its end
+            Some(provider) if may_wait => sleep(bell, provider, if rests { REST } else { RETRY }),
+            Some(_) => {}
             None => pause(shared, alarm, idle),
         }
     }
 }
 
-/// Sleeps until the provider has something to do.
-fn sleep(provider: &OwnedFd, end: &OwnedFd) {
-    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let mut both = [PollFd::new(provider, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+/// Sleeps until the provider has something to do, or the limit has passed.
+fn sleep(bell: &Bell, provider: &OwnedFd, limit: Timespec) {
+    let mut both = [PollFd::new(provider, PollFlags::IN), PollFd::new(&bell.end, PollFlags::IN)];
     let _ = poll(&mut both, Some(&limit));
 }
 

@@ -12,63 +12,14 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::{AmoRequest, Lost};
 
-use crate::links::{Connections, Task};
+use crate::link::Task;
+use crate::links::Connections;
 use crate::message::{Body, Letter, decode, encode};
+use crate::owed::Owed;
 use crate::slots::Slot;
-
-/// A message that is to be sent once there is room.
-#[derive(Debug)]
-pub(super) struct Owed {
-    pub to: Lost,
-    ticket: u64,
-    body: Body,
-}
-
-impl Owed {
-    /// Makes a wake-up.
-    pub fn wake(to: Lost) -> Owed {
-        Owed { to, ticket: 0, body: Body::Wake }
-    }
-}
-
-/// Peers that this process is not connected to, as they introduced themselves.
-#[derive(Debug)]
-pub(super) struct Strangers {
-    /// The lowest incarnation of each PE whose messages are accepted.
-    oldest: Vec<Incarnation>,
-    known: Vec<Option<(Incarnation, Vec<u8>)>>,
-}
-
-impl Strangers {
-    /// Creates the list of a process that has heard of no one.
-    pub fn new(n_pes: usize) -> Strangers {
-        Strangers { oldest: vec![Incarnation(0); n_pes], known: vec![None; n_pes] }
-    }
-
-    /// Refuses messages of incarnations below this one.
-    pub fn refuse_below(&mut self, pe: Pe, oldest: Incarnation) {
-        self.oldest[pe.at()] = oldest;
-    }
-
-    /// Forgets a PE to which there is a connection now; older incarnations are refused.
-    pub fn forget(&mut self, pe: Pe, incarnation: Incarnation) {
-        self.refuse_below(pe, incarnation);
-        self.known[pe.at()] = None;
-    }
-
-    /// Returns true if messages of this incarnation are accepted.
-    fn accepts(&self, pe: Pe, incarnation: Incarnation) -> bool {
-        self.oldest.get(pe.at()).is_some_and(|&oldest| incarnation >= oldest)
-    }
-
-    fn name(&self, to: Lost) -> Option<&[u8]> {
-        let known = self.known[to.pe.at()].as_ref();
-        known.filter(|known| known.0 == to.incarnation).map(|known| known.1.as_slice())
-    }
-}
 
 impl Connections {
     /// Encodes a message of this process.
@@ -175,7 +126,7 @@ impl Connections {
         match body {
             Body::Hello(name) => {
                 if self.link(to).is_none() {
-                    self.strangers.known[pe.at()] = Some((incarnation, name));
+                    self.strangers.meet(to, name);
                 }
             }
             Body::Request(word, change) => {

@@ -5,9 +5,10 @@
 //!
 //! ```text
 //! message  provider  sequence        wire format; which provider; which puts are over (pure)
-//! raw                                libfabric's endpoint, queue and registered memory
-//! slots  shared                      the bytes of operations; what threads share
-//! letters  links                     messages; connections and their operations
+//! offers  raw                        libfabric's offers; its endpoint, queue and registered memory
+//! slots  shared  owed                the bytes of operations; what threads share; messages to send
+//! link  links                        a connection; all of them, and their operations
+//! letters                            messages: requests, answers, wake-ups
 //! attend                             the thread that makes progress
 //! ```
 //!
@@ -39,8 +40,11 @@
 
 mod attend;
 mod letters;
+mod link;
 mod links;
 mod message;
+mod offers;
+mod owed;
 mod provider;
 mod raw;
 mod sequence;
@@ -62,16 +66,19 @@ use raidshmem_sys::{futex, lock};
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::attend::{Bell, attend};
-use self::links::{Connections, Link};
+use self::link::Link;
+use self::links::Connections;
 use self::message::{Address, SegmentPart, decode, encode};
-use self::raw::{Demands, Port, Status};
+use self::offers::{Status, providers};
+use self::raw::{Demands, Port};
 use self::shared::Shared;
 use self::slots::{LONG, OPERATIONS, Slot, Slots};
 
 /// Variables that libfabric reads, and the reasons for their values.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("FI_MR_CACHE_MONITOR", "disabled"), // no hooks in the program's allocator
-    ("FI_LOG_LEVEL", "off"),             // the launcher reports losses
+    ("IPATH_NO_BACKTRACE", "1"),         // no signal handlers of PSM's libraries in the program
+    ("HFI_NO_BACKTRACE", "1"),
 ];
 
 /// Maximum sleep between two checks of the view.
@@ -94,8 +101,8 @@ const LAST: Duration = Duration::from_millis(200);
 /// The loader's message, or a message that the library is too old.
 pub fn load() -> Result<bool, &'static str> {
     let api = ofi_sys::load()?;
-    let providers = raw::providers(api).unwrap_or_default();
-    Ok(providers.iter().any(|name| provider::is_special(name)))
+    let names = providers(api).unwrap_or_default();
+    Ok(names.iter().any(|name| provider::is_special(name)))
 }
 
 /// The engine.
@@ -157,7 +164,7 @@ impl Ofi {
         let port = Port::open(api, asked, operations, local.n_pes);
         let port = port.map_err(failed("opening libfabric"))?;
         let Some(mut port) = port else {
-            let names = raw::providers(api).unwrap_or_default().join(", ");
+            let names = providers(api).unwrap_or_default().join(", ");
             let asked = asked.map_or(String::new(), |asked| format!("SHMEM_FT_PROVIDER={asked}: "));
             let why = format!("{asked}expected one of those here ({names})");
             return Err(refused("provider", why));
@@ -178,7 +185,8 @@ impl Ofi {
             connections.await_letter(slot);
         }
         let turns: &'static Turns<Connections> = Box::leak(Box::new(Turns::new(connections)));
-        let event = || eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("a descriptor", error));
+        let event =
+            || eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("a descriptor", error));
         let end = event()?;
         let bell_end = end.try_clone().map_err(|error| refused("a descriptor", error))?;
         let bell = Bell { provider: descriptor, end: bell_end };

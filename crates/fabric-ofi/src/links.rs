@@ -20,106 +20,11 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::Lost;
 use raidshmem_fabric::turns::{DelegatedPut, Inside, PLACES};
 
-use crate::letters::{Owed, Strangers};
-use crate::message::Address;
-use crate::raw::{Event, Peer, Posted, Remote};
-use crate::sequence::{Sequence, Wakes};
+use crate::link::{End, Link, Phase, Task, Work};
+use crate::owed::{Owed, Strangers};
+use crate::raw::{Event, Peer, Posted};
 use crate::shared::Shared;
 use crate::slots::{Slot, Slots};
-
-/// A connection to one incarnation of a peer.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub incarnation: Incarnation,
-    address: Address,
-    end: End,
-    /// True if the event sink has been notified of the failure.
-    reported: bool,
-    /// True if the peer has been told the name of this endpoint.
-    pub introduced: bool,
-    puts: Sequence,
-    pub wakes: Wakes,
-    /// Posts that were not answered.
-    unanswered: u64,
-    /// Operations that cannot be posted yet.
-    stalled: VecDeque<Slot>,
-}
-
-/// This side of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Unused,
-    Made(Peer),
-    /// Broken, ended by the view, or never made because the peer was gone.
-    Over,
-}
-
-impl Link {
-    /// Creates a connection to this incarnation, which gave `address`.
-    pub fn new(incarnation: Incarnation, address: Address) -> Link {
-        Link {
-            incarnation,
-            address,
-            end: End::Unused,
-            reported: false,
-            introduced: false,
-            puts: Sequence::default(),
-            wakes: Wakes::default(),
-            unanswered: 0,
-            stalled: VecDeque::new(),
-        }
-    }
-
-    /// Returns the place of `len` bytes at `offset`, as the provider names it.
-    fn place(&self, offset: usize, len: usize) -> Remote {
-        let parts = &self.address.parts;
-        let part = &parts[usize::from(offset as u64 >= parts[1].offset)];
-        let from = offset as u64 - part.offset;
-        assert!(from + len as u64 <= part.len, "bytes {offset}+{len} of a peer's segment");
-        Remote { at: part.base + from, key: part.key }
-    }
-
-    /// Returns true if a wake-up of the peer is due.
-    pub fn is_wake_due(&mut self) -> bool {
-        self.wakes.due(&self.puts)
-    }
-
-    /// Asks for a wake-up of the peer after its puts so far.
-    pub fn ask_wake(&mut self) {
-        self.wakes.ask(&self.puts);
-    }
-}
-
-/// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    Receive,
-    Send,
-    /// A put with this number, to this place.
-    Write(u64, Remote),
-    Read(Remote),
-}
-
-/// How far an operation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Stalled,
-    UnderWay,
-    /// A get that is over, successfully or not.
-    Over(bool),
-    /// Under way for the provider, and for nobody else.
-    Abandoned,
-}
-
-/// The operation in a slot.
-#[derive(Debug)]
-struct Work {
-    task: Task,
-    peer: Peer,
-    to: Lost,
-    len: usize,
-    phase: Phase,
-}
 
 /// Peers and operations of this process: state that only the thread inside may use.
 #[derive(Debug)]
@@ -284,11 +189,15 @@ impl Connections {
     /// Copies the bytes of a get that is over to `into`, and frees its slot. Returns `None` if it
     /// is under way, and an error if it failed.
     pub fn take(&mut self, slot: Slot, into: &mut [u8]) -> Option<Result<(), Lost>> {
-        let work = self.works[slot].as_ref().expect("a get");
+        let work = self.works[slot].as_mut().expect("a get");
         let worked = match work.phase {
             Phase::Over(worked) => worked,
-            Phase::Abandoned => return Some(Err(work.to)),
-            Phase::Stalled | Phase::UnderWay => return None,
+            Phase::Lost => {
+                work.phase = Phase::Abandoned;
+                self.slots.abandon(slot);
+                return Some(Err(work.to));
+            }
+            Phase::Stalled | Phase::UnderWay | Phase::Abandoned => return None,
         };
         let result = if worked { Ok(()) } else { Err(work.to) };
         if worked {
@@ -338,6 +247,7 @@ impl Connections {
         let (to, abandoned) = (work.to, work.phase == Phase::Abandoned);
         match work.task {
             Task::Receive => return self.received(slot, worked.then_some(len)),
+            Task::Read(_) if work.phase == Phase::Lost => work.phase = Phase::Over(false),
             Task::Read(_) if !abandoned => work.phase = Phase::Over(worked),
             task => {
                 self.works[slot] = None;
@@ -465,8 +375,13 @@ impl Connections {
         for (slot, work) in works.iter_mut().enumerate() {
             let Some(work) = work else { continue };
             if work.to == to && work.phase == Phase::UnderWay {
-                work.phase = Phase::Abandoned;
-                slots.abandon(slot);
+                match work.task {
+                    Task::Read(_) => work.phase = Phase::Lost,
+                    _ => {
+                        work.phase = Phase::Abandoned;
+                        slots.abandon(slot);
+                    }
+                }
             }
         }
         left.retain(|place| {

@@ -6,8 +6,7 @@
 
 /// Providers that are chosen unasked, the best first. Those of one machine only (`shm`) and without
 /// a reliable network below (`udp`) are used if they are named.
-const RANKED: &[&str] =
-    &["cxi", "efa", "opx", "psm3", "psm2", "verbs", "tcp", "net", "sockets"];
+const RANKED: &[&str] = &["cxi", "efa", "opx", "psm3", "psm2", "verbs", "tcp", "net", "sockets"];
 /// Those of them for which a machine has special hardware, and no other engine here drives it.
 const SPECIAL: usize = 4;
 /// Providers that move bytes by the target's own processor, in its calls of the library: no message

@@ -1,7 +1,7 @@
 //! libfabric's objects as Rust values: an endpoint with its queue, registered memory, and what is
 //! posted to them.
 //!
-//! The only file of the engine that calls libfabric. The engine keeps everything here behind one
+//! Only this file and `offers` call libfabric. The engine keeps everything here behind one
 //! lock, so no more of the library's thread safety is needed.
 //!
 //! Invariant: what an operation refers to (its bytes, its [`Context`]) is never freed, since a
@@ -9,37 +9,19 @@
 //!
 //! Left out: the provider's own atomics, which are not atomic with the target's processor.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use ofi_sys::*;
 
+use crate::offers::{Offers, Status, check};
 use crate::provider;
 
 /// Maximum completions of one poll.
 const BATCH: usize = 32;
 /// Maximum bytes of the name of an endpoint.
 const NAME: usize = 256;
-
-/// An error of libfabric.
-#[derive(Debug, Clone, Copy)]
-pub struct Status {
-    api: &'static Libfabric,
-    code: c_int,
-}
-
-impl std::fmt::Display for Status {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        // SAFETY: returns a string that lives as long as the library, for any number.
-        let text = unsafe { CStr::from_ptr((self.api.fi_strerror)(self.code.abs())) };
-        f.write_str(&text.to_string_lossy())
-    }
-}
-
-fn check(api: &'static Libfabric, code: c_int) -> Result<(), Status> {
-    if code == FI_SUCCESS { Ok(()) } else { Err(Status { api, code }) }
-}
 
 /// The state of an operation for the library, and the slot that the operation uses.
 #[repr(C)]
@@ -123,7 +105,7 @@ pub struct Event {
 #[repr(C)]
 struct Failed {
     entry: fi_cq_err_entry,
-    more: [u64; 16],
+    _more: [u64; 16],
 }
 
 /// What the provider that was chosen demands.
@@ -139,78 +121,6 @@ pub struct Demands {
     pub of_endpoint: bool,
     /// The length of a key in bytes.
     pub key_bytes: usize,
-}
-
-/// The interfaces that the library offers.
-struct Offers {
-    api: &'static Libfabric,
-    first: *mut fi_info,
-}
-
-impl Offers {
-    /// Asks for endpoints with reliable messages and transfers.
-    fn ask(api: &'static Libfabric) -> Result<Offers, Status> {
-        // SAFETY: without an argument it makes an object with all its parts, or returns null.
-        let hints = unsafe { (api.fi_dupinfo)(null()) };
-        if hints.is_null() {
-            return Err(Status { api, code: FI_ENOMEM });
-        }
-        let modes = FI_MR_LOCAL
-            | FI_MR_VIRT_ADDR
-            | FI_MR_ALLOCATED
-            | FI_MR_PROV_KEY
-            | FI_MR_ENDPOINT;
-        let mut first = null_mut();
-        // SAFETY: made above with all its parts, whose fields are numbers; freed below once.
-        let found = unsafe {
-            (*hints).caps = FI_MSG | FI_RMA;
-            (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
-            (*(*hints).ep_attr).type_ = FI_EP_RDM;
-            (*(*hints).domain_attr).mr_mode = modes;
-            (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
-            (*(*hints).tx_attr).op_flags = FI_DELIVERY_COMPLETE;
-            (*(*hints).tx_attr).msg_order = FI_ORDER_SAS;
-            (*(*hints).rx_attr).msg_order = FI_ORDER_SAS;
-            let found = (api.fi_getinfo)(VERSION, null(), null(), 0, hints, &mut first);
-            (api.fi_freeinfo)(hints);
-            found
-        };
-        match found {
-            code if code == -FI_ENODATA => Ok(Offers { api, first: null_mut() }),
-            code => check(api, code).map(|()| Offers { api, first }),
-        }
-    }
-
-    /// Returns the offers with the names of their providers.
-    fn list(&self) -> Vec<(*mut fi_info, String)> {
-        let mut found = Vec::new();
-        let mut at = self.first;
-        while !at.is_null() {
-            // SAFETY: an offer of a list that lives as long as this value, with all its parts.
-            let (next, name) = unsafe { ((*at).next, (*(*at).fabric_attr).prov_name) };
-            if !name.is_null() {
-                // SAFETY: a string of that offer.
-                let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-                found.push((at, name));
-            }
-            at = next;
-        }
-        found
-    }
-}
-
-impl Drop for Offers {
-    fn drop(&mut self) {
-        if !self.first.is_null() {
-            // SAFETY: made by `fi_getinfo`, and not used any more.
-            unsafe { (self.api.fi_freeinfo)(self.first) };
-        }
-    }
-}
-
-/// Returns the names of the providers that could be used on this machine.
-pub fn providers(api: &'static Libfabric) -> Result<Vec<String>, Status> {
-    Ok(Offers::ask(api)?.list().into_iter().map(|(_, name)| name).collect())
 }
 
 /// An endpoint with everything that it needs.
@@ -353,11 +263,12 @@ impl Port {
 
     /// Returns true if a thread may wait on the descriptor now: nothing is left to do.
     pub fn may_wait(&self) -> bool {
-        // SAFETY: a live fabric and queue.
-        unsafe {
-            let mut own = &raw mut (*self.queue).fid;
-            ((*(*self.fabric).ops).trywait)(self.fabric, &mut own, 1) == FI_SUCCESS
-        }
+        // SAFETY: a live fabric and queue; the queue has an object to wait on.
+        self.waits
+            && unsafe {
+                let mut own = &raw mut (*self.queue).fid;
+                ((*(*self.fabric).ops).trywait)(self.fabric, &mut own, 1) == FI_SUCCESS
+            }
     }
 
     /// Returns the name of the endpoint, for [`Port::insert`] of peers.
@@ -438,9 +349,7 @@ impl Port {
         let flags = FI_DELIVERY_COMPLETE | FI_COMPLETION;
         // SAFETY: a live endpoint and a context that is never freed; the caller guarantees the
         // bytes, and the provider copies the rest.
-        Posted::of(unsafe {
-            ((*(*self.endpoint).rma).writemsg)(self.endpoint, &message, flags)
-        })
+        Posted::of(unsafe { ((*(*self.endpoint).rma).writemsg)(self.endpoint, &message, flags) })
     }
 
     /// Posts a get.

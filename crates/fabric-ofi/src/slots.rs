@@ -14,7 +14,8 @@ use std::ptr::null_mut;
 
 use ofi_sys::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
 
-use crate::raw::{Context, Event, Local, Peer, Port, Posted, Remote, Status};
+use crate::offers::Status;
+use crate::raw::{Context, Event, Local, Peer, Port, Posted, Remote};
 
 /// The length of a short slot in bytes: enough for a message.
 pub const SHORT: usize = 512;

@@ -15,7 +15,9 @@ use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::replay::place::CallPlace;
-use raidshmem_core::settings::{Bind, Fabric, Pages, Provider, Rollback, SettingError, Settings, Trace};
+use raidshmem_core::settings::{
+    Bind, Fabric, Pages, Provider, Rollback, SettingError, Settings, Trace,
+};
 use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
