@@ -1,7 +1,8 @@
-//! The committed bindings of `ucx-sys`, `rdma-sys` and `ofi-sys` have the layouts and values of this machine's
-//! headers, and a deviation is detected; if libclang is installed, they are also compared with the
-//! output of `bindings/`. Bindings for another processor are checked with Debian's cross compiler
-//! and that processor's C library; the headers of UCX and libibverbs are equal on all processors.
+//! The committed bindings of `ucx-sys`, `rdma-sys` and `ofi-sys` have the layouts and values of
+//! this machine's headers, and a deviation is detected; if libclang is installed, those of the
+//! first two are also compared with the output of `bindings/`. Bindings for another processor are
+//! checked with Debian's cross compiler and that processor's C library; the headers of UCX,
+//! libibverbs and libfabric are equal on all processors.
 //!
 //! Builds compare nothing: they need no header, and the library loaded at run time may be a
 //! different version.

@@ -77,11 +77,3 @@ fn libfabric_over_tcp() {
         over("ofi:tcp;ofi_rxm");
     }
 }
-
-/// A provider that has no descriptor to wait on: it is polled, as those of fast networks are.
-#[test]
-fn libfabric_over_shared_memory() {
-    if has_ofi() {
-        over("ofi:shm");
-    }
-}

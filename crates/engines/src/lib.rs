@@ -121,7 +121,7 @@ pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Optio
 mod tests {
     use super::*;
 
-    /// What a machine has: UCX, libibverbs and libfabric; the latter two with a device or without.
+    /// A machine with UCX, libibverbs and libfabric, or not; the latter two with a device or without.
     #[derive(Clone, Copy)]
     struct Machine {
         ucx: bool,

@@ -66,7 +66,7 @@ use raidshmem_sys::{futex, lock};
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::attend::{Bell, attend};
-use self::link::Link;
+use self::link::PeerLink;
 use self::links::Connections;
 use self::message::{Address, SegmentPart, decode, encode};
 use self::offers::{Status, providers};
@@ -323,7 +323,7 @@ impl Engine for Ofi {
         }
         let mut state = self.turns.enter();
         state.remove(pe);
-        state.add(pe, Link::new(incarnation, address));
+        state.add(pe, PeerLink::new(incarnation, address));
         Ok(())
     }
 

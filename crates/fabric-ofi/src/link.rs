@@ -14,7 +14,7 @@ use crate::slots::Slot;
 
 /// A connection to one incarnation of a peer.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct PeerLink {
     pub incarnation: Incarnation,
     pub address: Address,
     pub end: End,
@@ -39,10 +39,10 @@ pub(super) enum End {
     Over,
 }
 
-impl Link {
+impl PeerLink {
     /// Creates a connection to this incarnation, which gave `address`.
-    pub fn new(incarnation: Incarnation, address: Address) -> Link {
-        Link {
+    pub fn new(incarnation: Incarnation, address: Address) -> PeerLink {
+        PeerLink {
             incarnation,
             address,
             end: End::Unused,
@@ -75,7 +75,7 @@ impl Link {
     }
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     Receive,
@@ -85,7 +85,7 @@ pub(super) enum Task {
     Read(Remote),
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Stalled,
@@ -94,7 +94,7 @@ pub(super) enum Phase {
     Over(bool),
     /// A get that is under way on a connection that is over: its caller has not noticed yet.
     Lost,
-    /// Under way for the provider, and for nobody else.
+    /// Under way for the provider, while no thread waits for it.
     Abandoned,
 }
 

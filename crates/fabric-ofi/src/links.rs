@@ -20,7 +20,7 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::Lost;
 use raidshmem_fabric::turns::{DelegatedPut, Inside, PLACES};
 
-use crate::link::{End, Link, Phase, Task, Work};
+use crate::link::{End, PeerLink, Phase, Task, Work};
 use crate::owed::{Owed, Strangers};
 use crate::raw::{Event, Peer, Posted};
 use crate::shared::Shared;
@@ -30,7 +30,7 @@ use crate::slots::{Slot, Slots};
 #[derive(Debug)]
 pub(super) struct Connections {
     pub slots: Slots,
-    links: Vec<Option<Link>>,
+    links: Vec<Option<PeerLink>>,
     /// The operation in each slot.
     works: Vec<Option<Work>>,
     /// Peers with stalled operations.
@@ -74,20 +74,20 @@ impl Connections {
     }
 
     /// Sets the connection to `pe`.
-    pub fn add(&mut self, pe: Pe, link: Link) {
+    pub fn add(&mut self, pe: Pe, link: PeerLink) {
         self.strangers.forget(pe, link.incarnation);
         self.shared.whole[pe.at()].store(true, Ordering::Relaxed);
         self.links[pe.at()] = Some(link);
     }
 
     /// Returns the connection to this incarnation, used or not.
-    pub fn link(&mut self, to: Lost) -> Option<&mut Link> {
+    pub fn link(&mut self, to: Lost) -> Option<&mut PeerLink> {
         let link = self.links.get_mut(to.pe.at())?.as_mut();
         link.filter(|link| link.incarnation == to.incarnation)
     }
 
     /// Returns the connection to `pe`, making it on first use.
-    pub fn usable(&mut self, pe: Pe) -> Result<(Peer, &mut Link, Lost), Lost> {
+    pub fn usable(&mut self, pe: Pe) -> Result<(Peer, &mut PeerLink, Lost), Lost> {
         let unconnected = Lost { pe, incarnation: Incarnation(u32::MAX) };
         let Connections { slots, links, shared, .. } = self;
         let link = links.get_mut(pe.at()).and_then(Option::as_mut).ok_or(unconnected)?;

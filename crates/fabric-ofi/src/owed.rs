@@ -7,7 +7,7 @@ use raidshmem_fabric::Lost;
 
 use crate::message::Body;
 
-/// A message that is to be sent once there is room.
+/// A message to send once there is room.
 #[derive(Debug)]
 pub(super) struct Owed {
     pub to: Lost,

@@ -108,7 +108,7 @@ struct Failed {
     _more: [u64; 16],
 }
 
-/// What the provider that was chosen demands.
+/// The demands of the provider that was chosen.
 #[derive(Debug, Clone, Default)]
 pub struct Demands {
     /// Its name.
@@ -134,7 +134,7 @@ pub struct Port {
     endpoint: *mut fid_ep,
     memory: Vec<*mut fid_mr>,
     waits: bool,
-    /// What its provider demands.
+    /// The demands of its provider.
     pub demands: Demands,
 }
 

@@ -9,7 +9,7 @@ use raidshmem_fabric::Local;
 use raidshmem_fabric::hand_off::HandOff;
 use raidshmem_sys::futex;
 
-/// What the engine's threads share.
+/// The state that the engine's threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub local: Local,

@@ -1,11 +1,11 @@
-//! The bytes of operations on this side: slots of memory that belongs to the engine for ever.
+//! The bytes of operations on this side: slots of memory that always belongs to the engine.
 //!
 //! A provider may complete an operation to a dead peer late, or never; until then it may use the
 //! bytes. So no operation uses bytes of the program: what is put is copied here first, and what is
 //! got is copied from here. This memory is registered once, if the provider demands that.
 //!
-//! Invariants: while an operation is under way in a slot, nothing else uses its bytes. A slot whose
-//! operation nobody waits for any more is abandoned: it becomes free if the operation ends. If many
+//! Invariants: while an operation is under way in a slot, nothing else uses its bytes. A slot is
+//! abandoned once no thread waits for its operation: it becomes free if the operation ends. If many
 //! are abandoned, there are more slots.
 //!
 //! Left out: what an operation is for.
@@ -33,7 +33,7 @@ const FIRST_KEY: u64 = 1000;
 pub type Slot = usize;
 
 #[derive(Debug)]
-struct Place {
+struct SlotState {
     at: Local,
     under_way: bool,
     abandoned: bool,
@@ -43,7 +43,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Slots {
     pub port: Port,
-    places: Vec<Place>,
+    places: Vec<SlotState>,
     /// Free slots: short ones, and long ones.
     free: [Vec<Slot>; 2],
     abandoned: usize,
@@ -82,7 +82,7 @@ impl Slots {
                 let (at, slot) = (base.wrapping_add(from), self.places.len());
                 from += len;
                 let at = Local { at, len, description, context: Context::leak(slot) };
-                self.places.push(Place { at, under_way: false, abandoned: false });
+                self.places.push(SlotState { at, under_way: false, abandoned: false });
                 self.free[kind].push(slot);
             }
         }
@@ -105,7 +105,7 @@ impl Slots {
         self.free[usize::from(self.places[slot].at.len > SHORT)].push(slot);
     }
 
-    /// Notes that nobody waits for the operation in this slot any more.
+    /// Notes that no thread waits for the operation in this slot.
     pub fn abandon(&mut self, slot: Slot) {
         self.abandoned += 1;
         self.places[slot].abandoned = true;

@@ -27,9 +27,9 @@
 //!                marks the peer as lost; either ends all pending operations on them
 //! ```
 //!
-//! Invariants: only the thread whose turn it is (`raidshmem_fabric::turns`) calls UCP. A link that has failed stays in the
-//! table until `disconnect`, so that `quiet` keeps reporting it. After any event, waiting threads
-//! look again.
+//! Invariants: only the thread whose turn it is (`raidshmem_fabric::turns`) calls UCP. A link that
+//! has failed stays in the table until `disconnect`, so that `quiet` keeps reporting it. After any
+//! event, waiting threads look again.
 //!
 //! UCX is configured by its environment, [`ENVIRONMENT`], which its libraries read when they are
 //! loaded.
