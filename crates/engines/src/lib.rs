@@ -121,7 +121,7 @@ pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Optio
 mod tests {
     use super::*;
 
-    /// A machine with UCX, libibverbs and libfabric, or not; the latter two with a device or without.
+    /// The libraries of a machine; those of verbs and libfabric with a device for them or without.
     #[derive(Clone, Copy)]
     struct Machine {
         ucx: bool,
