@@ -10,7 +10,7 @@ use raidshmem_runtime::pgas::stream::Target;
 use raidshmem_runtime::pgas::{self, World};
 
 use super::address::{In, Out, Sym, SymIn};
-use super::direct::{copy, copy_word};
+use super::direct::copy;
 use super::issue::issue;
 use super::operation::Operation;
 use super::strides::Strides;
@@ -85,30 +85,12 @@ pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl 
 
 #[inline(never)]
 fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: Target) {
-    if source.addr() != 0
-        && let Some((world, pe, to)) = at_once(dest.addr(), BYTES, pe)
-        // SAFETY: `to` is a place in a mapped segment; the caller guarantees one element at
-        // `source`.
-        && unsafe { copy_word(source.0, to, BYTES) }
-    {
-        return world.segments.ring(pe);
-    }
-    put_any(call, dest, source, 1, BYTES, pe)
+    put_block(call, dest, source, BYTES, pe);
 }
 
 #[inline(never)]
 fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: Target) {
-    if dest.addr() != 0
-        && let Some((world, pe, from)) = at_once(source.addr(), BYTES, pe)
-        && !world.in_prelude()
-        // SAFETY: `from` is a place in a mapped segment; the caller guarantees one element at
-        // `dest`.
-        && unsafe { copy_word(from, dest.0, BYTES) }
-    {
-        world.loss_response().cut_short_at(pe); // the bytes may be leftovers of a lost node
-        return;
-    }
-    get_any(call, dest, source, 1, BYTES, pe)
+    get_block(call, dest, source, BYTES, pe);
 }
 
 #[inline(never)]
@@ -120,15 +102,7 @@ fn put_any(
     bytes: usize,
     pe: Target,
 ) {
-    let bytes = check::bytes_of(call, count, bytes);
-    if source.addr() != 0
-        && let Some((world, pe, to)) = at_once(dest.addr(), bytes, pe)
-    {
-        // SAFETY: `to` is a range of a mapped segment; the caller guarantees its buffer.
-        unsafe { copy(source.0, to, bytes) };
-        return world.segments.ring(pe);
-    }
-    Operation::put(call, dest, source, Strides::one(bytes), pe).map(issue);
+    put_block(call, dest, source, check::bytes_of(call, count, bytes), pe);
 }
 
 #[inline(never)]
@@ -140,7 +114,25 @@ fn get_any(
     bytes: usize,
     pe: Target,
 ) {
-    let bytes = check::bytes_of(call, count, bytes);
+    get_block(call, dest, source, check::bytes_of(call, count, bytes), pe);
+}
+
+/// Copies a block of a caller's buffer to a PE, at once if it can.
+#[inline(always)] // `bytes` may be a constant of the caller
+fn put_block(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: Target) {
+    if source.addr() != 0
+        && let Some((world, pe, to)) = at_once(dest.addr(), bytes, pe)
+    {
+        // SAFETY: `to` is a range of a mapped segment; the caller guarantees its buffer.
+        unsafe { copy(source.0, to, bytes) };
+        return world.segments.ring(pe);
+    }
+    put_blocks(call, dest, source, Strides::one(bytes), pe);
+}
+
+/// Copies a block of a PE to a caller's buffer, at once if it can.
+#[inline(always)] // `bytes` may be a constant of the caller
+fn get_block(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: Target) {
     if dest.addr() != 0
         && let Some((world, pe, from)) = at_once(source.addr(), bytes, pe)
         && !world.in_prelude()
@@ -150,15 +142,17 @@ fn get_any(
         world.loss_response().cut_short_at(pe); // the bytes may be leftovers of a lost node
         return;
     }
-    Operation::get(call, dest, source, Strides::one(bytes), pe).map(issue);
+    get_blocks(call, dest, source, Strides::one(bytes), pe);
 }
 
 /// Copies blocks of a caller's buffer to a PE.
+#[inline(never)] // keeps the fast paths small
 pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: Target) {
     Operation::put(call, dest, source, by, pe).map(issue);
 }
 
 /// Copies blocks of a PE to a caller's buffer.
+#[inline(never)] // keeps the fast paths small
 pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: Target) {
     Operation::get(call, dest, source, by, pe).map(issue);
 }
