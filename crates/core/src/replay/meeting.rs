@@ -23,9 +23,9 @@ pub fn together(parts: &[Located]) -> Option<u64> {
     parts.iter().all(|found| found.record.digest == digest).then_some(time)
 }
 
-/// Joins a meeting with the contribution `what`, and waits for the other PEs. Returns
-/// the view in which all contributions can be read; None if a PE left no record: the meeting then
-/// takes place as in a job without logs.
+/// Joins a meeting with the contribution `what`, and waits for the other PEs. Returns the view in
+/// which all contributions can be read; None if a PE left no record: the meeting then takes place
+/// as in a job without logs.
 ///
 /// # Errors
 /// Fails if all PEs roll back.

@@ -407,7 +407,7 @@ impl<'a> CallPort for Caller<'a> {
 
 impl MeetingPort for Caller<'_> {
     fn next_meeting(&mut self) -> Result<u64, Cut> {
-        Ok(self.world.log_meetings().last_met(self.group) + 1)
+        Ok(*lock(&self.world.local.meetings).met(self.group) + 1)
     }
 
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Cut> {
@@ -416,21 +416,22 @@ impl MeetingPort for Caller<'_> {
             self.log.link(meetings.last, from);
             meetings.last = Some(from);
         }
+        *meetings.met(self.group) = number;
         drop(meetings);
-        self.world.log_meetings().set_last_met(self.group, number);
         self.world.log_meetings().comes(self.group, &self.log, number);
         Ok(())
     }
 
     fn has_arrived(&mut self, number: u64) -> Result<(), Cut> {
-        self.world.log_meetings().set_last_met(self.group, number);
+        *lock(&self.world.local.meetings).met(self.group) = number;
         Ok(())
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {
-        if let MeetingGroup::Part { number, pes } = self.group {
-            let (meetings, group) = (self.world.log_meetings(), (*number, pes.as_slice()));
-            return self.wait(|| (0..pes.len()).all(|index| meetings.has_come(group, index)));
+        if let MeetingGroup::Part { pes, .. } = self.group {
+            let has_come =
+                |(index, &pe)| self.world.log_meetings().has_come(self.group, (index, pe));
+            return self.wait(|| pes.iter().enumerate().all(has_come));
         }
         let number = self.world.log_meetings().meeting(number);
         let (mut away, mut cut) = (self.others().collect::<Vec<Pe>>(), false);

@@ -81,7 +81,8 @@ impl LogMeetings<'_> {
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
                 let parts = &caller.parts;
-                self.have_read(group, parts.iter().map(|part| Some(part.from)).collect());
+                let read = parts.iter().map(|part| Some(part.from)).collect();
+                *lock(&self.world.local.meetings).seen(group) = read;
                 let place = |part: &Located| (part.payload, part.record.len as usize);
                 MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
@@ -137,37 +138,6 @@ impl LogMeetings<'_> {
         self.meet_logged(call, &what)
     }
 
-    /// Notes the last meeting that was read, of each PE of a group.
-    fn have_read(self, group: &MeetingGroup, seen: Vec<Option<usize>>) {
-        let mut meetings = lock(&self.world.local.meetings);
-        match group {
-            MeetingGroup::World => meetings.seen = seen,
-            MeetingGroup::Part { number, .. } => {
-                meetings.parts.entry(*number).or_default().seen = seen;
-            }
-        }
-    }
-
-    /// Returns the number of this PE's last meeting with a group.
-    pub(super) fn last_met(self, group: &MeetingGroup) -> u64 {
-        let meetings = lock(&self.world.local.meetings);
-        match group {
-            MeetingGroup::World => meetings.met,
-            MeetingGroup::Part { number, .. } => meetings.parts.get(number).map_or(0, |of| of.met),
-        }
-    }
-
-    /// Notes this PE's last meeting with a group.
-    pub(super) fn set_last_met(self, group: &MeetingGroup, met: u64) {
-        let mut meetings = lock(&self.world.local.meetings);
-        match group {
-            MeetingGroup::World => meetings.met = met,
-            MeetingGroup::Part { number, .. } => {
-                meetings.parts.entry(*number).or_default().met = met;
-            }
-        }
-    }
-
     /// Posts the arrival of this PE at a meeting, whose record is linked.
     pub(super) fn comes(self, group: &MeetingGroup, log: &Log, number: u64) {
         match group {
@@ -182,39 +152,31 @@ impl LogMeetings<'_> {
         }
     }
 
-    /// Returns true if a member of a part, by its index, has come to the next meeting, or leaves no
-    /// more records in this interval.
-    pub(super) fn has_come(self, (number, pes): (u64, &[Pe]), index: usize) -> bool {
-        let (log, own) =
-            (self.world.call_log().log_of(pes[index]), self.world.call_log().own_log());
+    /// Returns true if PE `pe`, a member of a part by that index, has come to the next meeting, or
+    /// leaves no more records in this interval.
+    pub(super) fn has_come(self, group: &MeetingGroup, (index, pe): (usize, Pe)) -> bool {
+        let (log, own) = (self.world.call_log().log_of(pe), self.world.call_log().own_log());
         let is_bare = log.is_bare(); // before its records are read
-        log.is_in(own.get(Word::Era), own.get(Word::Interval))
-            && (self.next_of(number, (pes, index)).is_some() || is_bare)
-    }
-
-    /// Returns the record of a member's next meeting with a part.
-    fn next_of(self, number: u64, (pes, index): (&[Pe], usize)) -> Option<Located> {
         let mut meetings = lock(&self.world.local.meetings);
-        let seen = &mut meetings.parts.entry(number).or_default().seen;
-        seen.resize(pes.len(), None);
-        self.world.call_log().log_of(pes[index]).meeting_of(number, &mut seen[index])
+        let mut next = || log.meeting_of(group.number(), &mut meetings.seen(group)[index]);
+        log.is_in(own.get(Word::Era), own.get(Word::Interval)) && (next().is_some() || is_bare)
     }
 
     /// Returns the contributions to a meeting at which all have arrived; None if a PE left no
     /// record.
     pub(super) fn parts(self, group: &MeetingGroup, number: u64) -> Option<Vec<Located>> {
-        if let MeetingGroup::Part { number: group, pes } = group {
-            return (0..pes.len()).map(|index| self.next_of(*group, (pes, index))).collect();
-        }
-        let word = self.meeting(number);
-        if Pe::all(self.world.n_pes())
-            .any(|pe| self.world.call_log().log_of(pe).get(Word::BareFrom) <= word)
-        {
-            return None;
-        }
+        let log = |pe: Pe| self.world.call_log().log_of(pe);
+        let all = || Pe::all(self.world.n_pes());
         let mut meetings = lock(&self.world.local.meetings);
-        let of =
-            |pe: Pe| self.world.call_log().log_of(pe).meeting_of(0, &mut meetings.seen[pe.at()]);
-        Pe::all(self.world.n_pes()).map(of).collect()
+        let seen = meetings.seen(group).iter_mut();
+        let next = |(pe, seen): (Pe, _)| log(pe).meeting_of(group.number(), seen);
+        match group {
+            MeetingGroup::Part { pes, .. } => pes.iter().copied().zip(seen).map(next).collect(),
+            MeetingGroup::World => {
+                let word = self.meeting(number);
+                let left_out = all().any(|pe| log(pe).get(Word::BareFrom) <= word);
+                if left_out { None } else { all().zip(seen).map(next).collect() }
+            }
+        }
     }
 }

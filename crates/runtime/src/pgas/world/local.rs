@@ -120,6 +120,28 @@ pub struct PartState {
     pub seen: Vec<Option<usize>>,
 }
 
+impl ReplayState {
+    /// Returns the number of this PE's last meeting with a group.
+    pub fn met(&mut self, group: &MeetingGroup) -> &mut u64 {
+        match group {
+            MeetingGroup::World => &mut self.met,
+            MeetingGroup::Part { number, .. } => &mut self.parts.entry(*number).or_default().met,
+        }
+    }
+
+    /// Returns the place of the last meeting with a group that was read, in each member's log.
+    pub fn seen(&mut self, group: &MeetingGroup) -> &mut Vec<Option<usize>> {
+        match group {
+            MeetingGroup::World => &mut self.seen,
+            MeetingGroup::Part { number, pes } => {
+                let seen = &mut self.parts.entry(*number).or_default().seen;
+                seen.resize(pes.len(), None);
+                seen
+            }
+        }
+    }
+}
+
 /// The logging state of a PE.
 #[derive(Debug)]
 pub struct Local {
