@@ -21,6 +21,7 @@ mod harm;
 mod heartbeats;
 mod inherit;
 mod job;
+mod local;
 mod mailbox;
 mod memory;
 mod pe;

@@ -144,7 +144,8 @@ impl Hands<'_> {
         p.known.note_places(&p.view);
         job.report_groups(p);
         if p.me() == 0 {
-            let report = ProgressReport::Resumed { checkpoint: p.number, took: Duration::ZERO };
+            let (checkpoint, view) = (p.number, p.joined);
+            let report = ProgressReport::Resumed { checkpoint, view, took: Duration::ZERO };
             job.say(p, PeMessage::Report(report));
         }
     }

@@ -115,6 +115,8 @@ rules! {
     LeaseOutlivesParent = "lease-outlives-parent", unit, "after_a_partition_the_launcher_s_side";
     /// A third node's opinion on two that accuse each other is ignored.
     AccuserBelieved = "accuser-believed", unit, "a_third_node_decides_which_of_two";
+    /// A report that all PEs have resumed ends the recovery from a loss that was shown since.
+    OldResumeTaken = "old-resume-taken", unit, "a_report_of_an_earlier_recovery_ends_no_later_one";
     /// Deaths without progress are not counted.
     CrashNotCounted = "crash-not-counted", unit, "lives_that_only_repeat_a_checkpoint_are_no";
     /// A stopped PE is taken for dead.
@@ -219,6 +221,20 @@ rules! {
     LogsNotChecked = "logs-not-checked", explorer, "replay::explore::a_pe_lost_with_its_node";
     /// A PE does not check again for a loss that was shown since.
     NotLookedAgain = "not-looked-again", explorer, "replay::explore::a_pe_lost_with_its_node";
+    /// A substitute restores its memory while a peer may be writing to it.
+    QuietNotAwaited = "quiet-not-awaited", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// A substitute begins before the logs of all PEs begin at its checkpoint.
+    BeginningsNotAwaited = "beginnings-not-awaited", explorer, "replay::explore::a_lost_pe_rolls";
+    /// A PE that was lost after a checkpoint, before its log began again, replays the old log.
+    OldLogReplayed = "old-log-replayed", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// PEs agree on a view although some of them see another one.
+    OtherViewsIgnored = "other-views-ignored", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// A substitute takes part in a checkpoint that its predecessor had agreed to begin.
+    AgreementRepeated = "agreement-repeated", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// A member of a new view does not wait until all are members.
+    MembersNotAwaited = "members-not-awaited", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// A substitute at the end of the job does not come to the last meeting of its view.
+    EndNotMet = "end-not-met", simulator, "local::lost_pes_roll_back";
 }
 
 /// Returns true if this process must break the rule.

@@ -148,7 +148,7 @@ impl Rebuild {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidshmem_core::quantity::CheckpointNumber;
+    use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -168,7 +168,8 @@ mod tests {
     fn it_ends_with_the_last_pe_that_comes_back() {
         let (checkpoint, took, calls) = (CheckpointNumber(2), at(0.1), 3);
         let replayed = |pe| ProgressReport::Replayed { pe: Pe(pe), checkpoint, calls, took };
-        let resumed = || ProgressReport::Resumed { checkpoint, took };
+        let view = ViewNumber(2);
+        let resumed = || ProgressReport::Resumed { checkpoint, view, took };
         let mut open = OpenRecovery::default();
         assert_eq!(open.at(0.5, resumed()), Turn::Ends(None), "from a checkpoint on disk");
         assert_eq!((open.at(1.0, lost(1)), open.at(1.5, lost(3))), (Turn::Begins, Turn::Stays));

@@ -186,6 +186,7 @@ pub(crate) mod tests {
     use crate::record::tests::record;
     use crate::record::{Span, Totals};
     use raidshmem_core::placement::survival::Survival;
+    use raidshmem_core::quantity::ViewNumber;
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -201,7 +202,8 @@ pub(crate) mod tests {
         add(3.2, What::Replaced { pe: Pe(2), node: 2, incarnation: 1 });
         add(3.3, ProgressReport::Step { step: RecoveryStep::Verify }.into());
         add(3.35, ProgressReport::Step { step: RecoveryStep::Restore }.into());
-        add(3.4, ProgressReport::Resumed { checkpoint: CheckpointNumber(2), took: at(0.1) }.into());
+        let (checkpoint, view) = (CheckpointNumber(2), ViewNumber(3));
+        add(3.4, ProgressReport::Resumed { checkpoint, view, took: at(0.1) }.into());
         // Reports of nodes arrive out of order.
         let (checkpoint, bytes) = (CheckpointNumber(2), 1 << 20);
         let adopted = ProgressReport::Adopted { pe: Pe(2), checkpoint, bytes, took: at(9.0) };

@@ -6,10 +6,21 @@ use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
-use crate::quantity::Pe;
+use crate::mutant::{Mutant, breaks};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::signals::name;
 
 impl Membership {
+    /// Records that all PEs continue from checkpoint `number` in `view`, and clears the list of lost
+    /// PEs, unless one has been lost since: then the recovery is not over.
+    pub(super) fn resumed(&mut self, number: CheckpointNumber, view: ViewNumber) {
+        if !self.members.has_lost_since(view) || breaks(Mutant::OldResumeTaken) {
+            self.recovery.forget();
+        }
+        self.recovery.resume(number);
+        self.members.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
+    }
+
     /// Counts a death of `pe` against the limit. Returns false if that ends the job.
     pub(super) fn count_death(&mut self, pe: Pe, how: Ended) -> bool {
         let limit = self.max_restarts;

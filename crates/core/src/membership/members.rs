@@ -153,7 +153,12 @@ impl Members {
 
     /// Returns true if a PE joined the view of the latest loss, or a newer one.
     pub fn has_seen_losses(&self, entry: &PeEntry) -> bool {
-        entry.joined >= self.fault_view
+        !self.has_lost_since(entry.joined)
+    }
+
+    /// Returns true if a PE was lost after `view`.
+    pub fn has_lost_since(&self, view: ViewNumber) -> bool {
+        view < self.fault_view
     }
 
     /// Returns the PEs whose processes died before, and whose memory is still on `node`.

@@ -35,9 +35,8 @@ impl Recovery {
         (self.checkpoint, self.from_disk) = (number, true);
     }
 
-    /// Records that all PEs continue from checkpoint `number`.
+    /// Records that PEs continue from checkpoint `number`.
     pub fn resume(&mut self, number: CheckpointNumber) {
-        self.forget();
         (self.checkpoint, self.from_disk) = (number, false);
     }
 

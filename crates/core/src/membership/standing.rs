@@ -48,9 +48,8 @@ impl Membership {
     pub(super) fn reported(&mut self, report: ProgressReport) {
         match &report {
             ProgressReport::Checkpoint { number, .. } => self.recovery.checkpoint = *number,
-            ProgressReport::Resumed { checkpoint, .. } => {
-                self.recovery.resume(*checkpoint);
-                self.members.pes.iter_mut().for_each(|pe| pe.crashes.resume(*checkpoint));
+            ProgressReport::Resumed { checkpoint, view, .. } => {
+                self.resumed(*checkpoint, *view);
             }
             ProgressReport::Alone { .. } => self.recovery.forget(),
             ProgressReport::Replayed { pe, .. } => {

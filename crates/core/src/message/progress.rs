@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{CheckpointNumber, Pe};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::seconds;
 use crate::step::RecoveryStep;
 
@@ -56,6 +56,9 @@ pub enum ProgressReport {
     /// All PEs have restarted from a checkpoint (sent by PE 0).
     Resumed {
         checkpoint: CheckpointNumber,
+        /// The view that all have joined.
+        #[serde(default)]
+        view: ViewNumber,
         #[serde(with = "seconds")]
         took: Duration,
     },

@@ -9,6 +9,7 @@
 //! later checkpoint.
 
 use super::call::next_with;
+use super::decide::Reason;
 use super::handover::catch_up;
 use super::log::{Located, LogRecord};
 use super::port::{LogMode, MeetingPort};
@@ -25,7 +26,7 @@ pub fn together(parts: &[Located]) -> Option<u64> {
 
 /// Joins a meeting with the contribution `what`, and waits for the other PEs. Returns the view in
 /// which all contributions can be read; None if a PE left no record: the meeting then takes place
-/// as in a job without logs.
+/// as in a job without logs, for which all PEs are members of one view.
 ///
 /// # Errors
 /// Fails if all PEs roll back.
@@ -58,7 +59,8 @@ pub fn meet<P: MeetingPort>(
             _ => port.await_logs()?,
         }
     };
-    let Some(time) = time else { return Ok(None) };
+    let Some(time) = time else { return without_records(port).map(|()| None) };
+    port.keep_parts()?;
     if port.way() == LogMode::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
         port.apply(time)?;
     }
@@ -66,6 +68,17 @@ pub fn meet<P: MeetingPort>(
         port.know(time)?;
     }
     Ok(Some(view))
+}
+
+/// Handles a meeting to which a PE left no record. PEs that have not joined the same view share no
+/// words for a meeting without logs, so all roll back then.
+#[cold]
+fn without_records<P: MeetingPort>(port: &mut P) -> Result<(), P::Cut> {
+    if !port.is_any_pe_away()? {
+        return Ok(());
+    }
+    port.check_findings()?;
+    Err(port.roll_all_back(Reason::Unlike))
 }
 
 /// Computes the result of a meeting from the contributions, which were readable in `view`. Repeats

@@ -17,6 +17,8 @@
 //! edges      the order of atomic operations on a word, from the value that each found
 //! handover   the switch from logging for a substitute to reaching it
 //! replicas   the PE on another node that keeps a copy of a log, for the loss of a node
+//! rejoin     the agreement of all PEs on one view, before a checkpoint and at the end
+//! look       the reasons against a local rollback, before a substitute restores its memory
 //! decide     the choice between local and global rollback, with its reason
 //! place      the check that a substitute reaches the call that made the checkpoint
 //! ```
@@ -39,12 +41,14 @@ pub mod decide;
 pub mod edges;
 pub mod handover;
 pub mod log;
+pub mod look;
 pub mod meeting;
 pub mod merge;
 pub mod origin;
 pub mod own;
 pub mod place;
 pub mod port;
+pub mod rejoin;
 pub mod replicas;
 pub mod routine;
 

@@ -145,7 +145,8 @@ pub trait CallPort {
     fn check_findings(&mut self) -> Result<(), Self::Cut>;
 }
 
-/// The additional access that meetings need.
+/// The additional access that meetings need. That of the agreement on a view is in
+/// [`super::rejoin`], that of a substitute that begins in [`super::look`].
 pub trait MeetingPort: CallPort {
     /// Returns the number of the next meeting of this PE.
     fn next_meeting(&mut self) -> Result<u64, Self::Cut>;
@@ -163,4 +164,8 @@ pub trait MeetingPort: CallPort {
     fn await_logs(&mut self) -> Result<(), Self::Cut>;
     /// Locates all contributions, and returns their time by [`super::meeting::together`].
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Self::Cut>;
+    /// Notes that the contributions gathered last are those of this meeting.
+    fn keep_parts(&mut self) -> Result<(), Self::Cut>;
+    /// Returns true if this PE has adopted a view that it has not joined.
+    fn is_any_pe_away(&mut self) -> Result<bool, Self::Cut>;
 }

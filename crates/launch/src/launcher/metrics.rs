@@ -201,7 +201,7 @@ fn since_1970() -> f64 {
 mod tests {
     use super::*;
     use raidshmem_core::placement::survival::Survival;
-    use raidshmem_core::quantity::{CheckpointNumber, Pe};
+    use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
     use raidshmem_core::settings::Settings;
 
     #[test]
@@ -253,7 +253,8 @@ mod tests {
             assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
         }
         assert!(during.ends_with("# EOF\n"), "{during}");
-        happen(6, ProgressReport::Resumed { checkpoint: number, took }.into());
+        let view = ViewNumber(2);
+        happen(6, ProgressReport::Resumed { checkpoint: number, view, took }.into());
         let after = text(&registry);
         for line in [
             "raidshmem_pes{state=\"running\"} 4",

@@ -159,7 +159,7 @@ impl JobStatistics {
             ProgressReport::Rebuilt { pe, from, .. } => {
                 self.came_back(*pe, format!("rebuilt from {}", Pe::names(from)))
             }
-            ProgressReport::Resumed { checkpoint, took } => {
+            ProgressReport::Resumed { checkpoint, took, .. } => {
                 let after = after(recovery, *took, "restart");
                 self.restart = Some(Restart { checkpoint: *checkpoint, after, overdue: false });
                 let known = self.back.values().all(Option::is_some);

@@ -7,7 +7,7 @@ use crate::record::tests::record;
 use crate::record::{AtEnd, Span};
 use crate::story::tests::eventful;
 use raidshmem_core::message::ProgressReport;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use std::time::Duration;
 
 /// Fails unless every element is closed in order; returns the names of all.
@@ -139,7 +139,7 @@ fn the_page_of_a_large_job_is_bounded() {
         let what = What::Lost { pes, node: None, cause: "died".to_owned() };
         record.events.push(Event { time, what });
         let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
-        let what = ProgressReport::Resumed { checkpoint, took }.into();
+        let what = ProgressReport::Resumed { checkpoint, view: ViewNumber(2), took }.into();
         record.events.push(Event { time, what });
     }
     let html = page(&record);

@@ -35,9 +35,9 @@ pub struct Cut;
 
 /// A call of this PE, its log, and what it has read for a meeting.
 pub(super) struct Caller<'a> {
-    world: &'a World,
-    log: Log<'a>,
-    call: &'static str,
+    pub world: &'a World,
+    pub log: Log<'a>,
+    pub call: &'static str,
     /// The PEs that it meets.
     group: &'a MeetingGroup,
     /// The contribution of each of these PEs.
@@ -110,11 +110,21 @@ impl<'a> Caller<'a> {
         Caller { world, log, call, group, parts: Vec::new(), view }
     }
 
+    /// Reads again where the own log is: PEs may be mapped otherwise in another view.
+    pub(super) fn renew_log(&mut self) {
+        self.log = self.world.call_log().own_log();
+    }
+
     /// Waits until `is_so` holds; fails if all PEs roll back before that.
     fn wait(&self, is_so: impl Fn() -> bool) -> Result<(), Cut> {
+        self.wait_as(Waiting::anyone(self.call), is_so)
+    }
+
+    /// Like `wait`, with a description of the wait.
+    pub(super) fn wait_as(&self, waiting: Waiting, is_so: impl Fn() -> bool) -> Result<(), Cut> {
         let mut cut = false;
         self.world.wait_raw(
-            || Waiting::anyone(self.call),
+            || waiting,
             || {
                 let so = is_so();
                 cut = !so && self.world.all_go_back();
@@ -411,6 +421,7 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Cut> {
+        fence(Ordering::SeqCst); // what this PE did is done before it comes
         let mut meetings = lock(&self.world.local.meetings);
         if let Some(from) = from {
             self.log.link(meetings.last, from);
@@ -464,5 +475,15 @@ impl MeetingPort for Caller<'_> {
         let time = parts.as_deref().and_then(together);
         self.parts = parts.unwrap_or_default();
         Ok(time)
+    }
+
+    fn keep_parts(&mut self) -> Result<(), Cut> {
+        let seen = self.parts.iter().map(|part| Some(part.from)).collect();
+        *lock(&self.world.local.meetings).seen(self.group) = seen;
+        Ok(())
+    }
+
+    fn is_any_pe_away(&mut self) -> Result<bool, Cut> {
+        Ok(self.world.is_any_pe_away())
     }
 }

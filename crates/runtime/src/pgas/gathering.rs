@@ -13,10 +13,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
-use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Kind, Located};
 use raidshmem_core::replay::meeting;
 use raidshmem_core::replay::port::LogMode;
@@ -73,33 +72,19 @@ impl LogMeetings<'_> {
 
     /// Comes to a meeting of these PEs with contribution `what`, and waits for the others.
     pub fn meet_group(self, group: &MeetingGroup, call: Call, what: &[u8]) -> MeetingOutcome {
-        fence(Ordering::SeqCst); // what this PE did is done before it comes
         let number = group.number() as usize;
         let place = RemotePlace { pe: self.world.me(), at: 0, block: (0, number) };
         let record = call.record(Kind::Meeting, place, what.len());
         let mut caller = Caller::in_group(self.world, call.name, group);
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
-                let parts = &caller.parts;
-                let read = parts.iter().map(|part| Some(part.from)).collect();
-                *lock(&self.world.local.meetings).seen(group) = read;
                 let place = |part: &Located| (part.payload, part.record.len as usize);
-                MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
+                let places = caller.parts.iter().map(place).collect();
+                MeetingOutcome::Together(Parts { places, view })
             }
-            Ok(None) => self.meet_without_parts(),
+            Ok(None) => MeetingOutcome::Plain,
             Err(Cut) => MeetingOutcome::Cut,
         }
-    }
-
-    /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
-    /// words for that, so all roll back then.
-    fn meet_without_parts(self) -> MeetingOutcome {
-        if !self.world.is_any_pe_away() {
-            return MeetingOutcome::Plain;
-        }
-        let unlike = || format!("PE {}: {}", self.world.me(), Reason::Unlike);
-        self.world.call_log().demand_global_rollback(self.findings().unwrap_or_else(unlike));
-        MeetingOutcome::Cut
     }
 
     /// Computes the result from all contributions. Returns false if all PEs roll back.

@@ -1,12 +1,5 @@
-//! Meetings before a checkpoint and at the end, after which all PEs of a job with logs are members
-//! of one view.
-//!
-//! Survivors of a loss have adopted its views one by one; the substitute has joined no view. So all
-//! PEs meet until they see the same view, without a lost PE, and join it. Each meeting is logged
-//! like any other: a PE that is lost before the last of them rolls back locally.
-//!
-//! Invariant: a PE that is lost after the deciding meeting has no part in what follows, so all PEs
-//! roll back, except at the end of the job, where nothing follows.
+//! The port of the agreement on one view in mapped memory (`core/replay/rejoin.rs`), before a
+//! checkpoint and at the end of a job with logs.
 
 #![forbid(unsafe_code)]
 
@@ -14,126 +7,43 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::Call as Which;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::Kind;
 use raidshmem_core::replay::port::LogMode;
-use raidshmem_core::view::View;
+use raidshmem_core::replay::rejoin::{self, RejoinPort, RejoinRecords, SeenViews};
 use raidshmem_segment::waits::Waiting;
 
-use super::gathering::{LogMeetings, MeetingOutcome};
-use super::local::Call;
-
-/// The contribution of a PE: the view that it has joined, and the one that it sees.
-type Seen = [u64; 2];
+use super::caller::{Caller, Cut};
+use super::gathering::LogMeetings;
+use super::local::{Call, RemotePlace};
 
 impl LogMeetings<'_> {
-    /// Waits, if calls are logged, until all PEs have come to `call` and are members of one view.
-    /// Returns false if all PEs roll back. `forget` drops the known changes since the last
-    /// checkpoint, if a PE rolled back since then.
-    pub(crate) fn agree_on_view(self, call: &'static str, at_end: bool, forget: impl Fn()) -> bool {
+    /// Waits, if calls are logged, until all PEs have come to `call` and are members of one view,
+    /// or all roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
+    /// back since then.
+    pub(crate) fn agree_on_view(self, call: &'static str, at_end: bool, forget: impl Fn()) {
         if !self.world.logs() {
-            return true;
+            return;
         }
-        let mut first = true;
-        loop {
-            let seen = || first || self.world.members.view().whole();
-            self.world.wait_raw(
-                || self.world.waiting_for_all(call),
-                || seen() || self.world.all_go_back(),
-            );
-            let replayed = self.world.local.way() == LogMode::Replayed;
-            let bring = || [self.world.members.joined().0, self.world.members.view_number().0];
-            let all = match self.meet_to_agree(Call { name: call, with: 1 }, bring) {
-                Err(goes_on) => return goes_on,
-                Ok(all) => all,
-            };
-            let number = all[0][1];
-            let alike = all.iter().all(|seen| seen[1] == number);
-            let joined = all.iter().all(|seen| seen[0] == number);
-            if alike && (joined || !first) {
-                return match replayed {
-                    true => self.agreed_without(at_end),
-                    false => joined || self.join_with_all(call, ViewNumber(number), forget),
-                };
-            }
-            first = false;
+        let place = RemotePlace { pe: self.world.me(), at: 0, block: (0, 0) };
+        let record = |with, bytes| Call { name: call, with }.record(Kind::Meeting, place, bytes);
+        let records =
+            RejoinRecords { views: record(1, size_of::<SeenViews>()), members: record(2, 0) };
+        let reset = |_: &mut Caller| {
+            self.world.barriers().reset_control();
+            forget();
+            Ok(())
+        };
+        let mut caller = Caller::new(self.world, call);
+        if let Ok(false) = rejoin::agree(&mut caller, &records, at_end, reset) {
+            self.world.members.work_in(self.world.members.joined());
         }
-    }
-
-    /// Returns all contributions. The error is true if a PE left no record, false if all PEs roll
-    /// back.
-    fn meet_to_agree(self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
-        let what = || bring().iter().flat_map(|number| number.to_ne_bytes()).collect();
-        match self.meet_bringing(call, what) {
-            MeetingOutcome::Cut => Err(false),
-            MeetingOutcome::Plain => {
-                self.is_met();
-                self.world.members.work_in(self.world.members.joined());
-                Err(true)
-            }
-            MeetingOutcome::Together(parts) => {
-                let mut all = Vec::new();
-                let is_read = self.work_out(parts, |parts| {
-                    let word = |(pe, &(at, _)): (Pe, &(usize, usize))| {
-                        [0, 8].map(|more| self.part_word(pe, at + more))
-                    };
-                    all = Pe::all(self.world.n_pes()).zip(parts).map(word).collect();
-                });
-                self.is_met();
-                if is_read { Ok(all) } else { Err(false) }
-            }
-        }
-    }
-
-    fn part_word(self, pe: Pe, at: usize) -> u64 {
-        self.world.segments.bytes_of(pe, at, 8).try_into().map_or(0, u64::from_ne_bytes)
-    }
-
-    /// Handles the loss of this PE's predecessor after the deciding meeting.
-    fn agreed_without(self, at_end: bool) -> bool {
-        if !at_end {
-            self.world.call_log().roll_all_back(&Reason::InCheckpoint);
-            return false;
-        }
-        self.join_local_at_end();
-        self.report_replay();
-        true
-    }
-
-    /// Joins the view that all PEs see, together with them.
-    fn join_with_all(self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
-        let view = self.world.members.view();
-        if view.number != number {
-            self.world.call_log().roll_all_back(&Reason::InCheckpoint);
-            return false;
-        }
-        self.world.barriers().reset_control();
-        forget();
-        self.world.join(&view);
-        self.world.members.work_in(number);
-        if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), MeetingOutcome::Cut) {
-            return false;
-        }
-        self.is_met();
-        self.report_replay();
-        true
     }
 
     /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and finishes.
     /// Returns false if all PEs roll back.
     pub(super) fn join_local_at_end(self) -> bool {
-        if !self.world.local.is_on() || !self.world.members.view().local {
-            return false;
-        }
-        let over = |view: &View| !view.local || view.whole();
-        self.world.wait_raw(
-            || Waiting::anyone(Which::Finalize.name()),
-            || over(&self.world.members.view()),
-        );
-        let view = self.world.members.view();
-        if view.local {
-            self.world.join(&view);
-            self.world.members.work_in(view.number);
-        }
-        view.local
+        let mut caller = Caller::new(self.world, Which::Finalize.name());
+        rejoin::join_at_end(&mut caller).unwrap_or(false)
     }
 
     /// Requests a global rollback after a loss that prevented a checkpoint.
@@ -145,5 +55,62 @@ impl LogMeetings<'_> {
                 .say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.world.me()) });
             self.world.local.set_way(LogMode::Plain);
         }
+    }
+}
+
+impl RejoinPort for Caller<'_> {
+    fn await_whole(&mut self) -> Result<(), Cut> {
+        let all = self.world.waiting_for_all(self.call);
+        self.wait_as(all, || self.world.members.view().whole())
+    }
+
+    fn seen_views(&mut self) -> Result<SeenViews, Cut> {
+        let members = &self.world.members;
+        Ok(SeenViews { joined: members.joined(), seen: members.view_number() })
+    }
+
+    fn seen_before(&mut self) -> Result<SeenViews, Cut> {
+        Ok(SeenViews::of(self.world.log_meetings().brought_before()))
+    }
+
+    fn all_seen(&mut self) -> Result<Vec<SeenViews>, Cut> {
+        let parts = Pe::all(self.world.n_pes()).zip(&self.parts);
+        let seen = parts.map(|(pe, part)| {
+            let len = part.record.len as usize;
+            SeenViews::of(self.world.segments.bytes_of(pe, part.payload, len))
+        });
+        Ok(seen.collect())
+    }
+
+    fn join(&mut self, number: ViewNumber) -> Result<bool, Cut> {
+        let view = self.world.members.view();
+        if view.number != number {
+            return Ok(false);
+        }
+        self.world.join(&view);
+        self.world.members.work_in(number);
+        self.renew_log();
+        Ok(true)
+    }
+
+    fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Cut> {
+        if !self.world.local.is_on() {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.world.wait_raw(
+            || Waiting::anyone(self.call),
+            || {
+                let view = self.world.members.view();
+                found = (view.local && view.whole()).then_some(view.number);
+                found.is_some() || !view.local
+            },
+        );
+        Ok(found)
+    }
+
+    fn report_replay(&mut self) -> Result<(), Cut> {
+        self.world.log_meetings().report_replay();
+        Ok(())
     }
 }

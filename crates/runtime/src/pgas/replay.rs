@@ -1,5 +1,6 @@
 //! The replay of a substitute after a local rollback: its calls take their results from the log of
-//! its predecessor (`core/replay/own.rs`), up to the end of that log.
+//! its predecessor (`core/replay/own.rs`), up to the end of that log. It begins with a look for
+//! reasons against it (`core/replay/look.rs`).
 //!
 //! Invariants: other PEs' puts are applied in the order of their times, once; a call that differs
 //! changes nothing, and all PEs roll back.
@@ -10,21 +11,91 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use raidshmem_core::message::ProgressReport;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::protocol::Call;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_core::replay::handover;
 use raidshmem_core::replay::log::Kind;
+use raidshmem_core::replay::look::{LookPort, look};
 use raidshmem_core::replay::own::{Replay, met_before};
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::store::phase::Phase;
 use raidshmem_segment::log::Word;
+use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use tracing::info;
 
-use super::caller::Caller;
+use super::caller::{Caller, Cut};
 use super::gathering::LogMeetings;
 use super::world::local::TimedReplay;
 
+impl LookPort for Caller<'_> {
+    fn phase(&mut self) -> Result<Option<Phase>, Cut> {
+        Ok(self.world.store.recovery.phase())
+    }
+
+    fn holds_snapshot(&mut self, number: CheckpointNumber) -> Result<bool, Cut> {
+        Ok(self.world.log_meetings().snapshot(number).is_some())
+    }
+
+    fn begins_at(&mut self, number: CheckpointNumber) -> Result<bool, Cut> {
+        Ok(self.log.get(Word::Interval) == number.0)
+    }
+
+    fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Cut> {
+        let world = self.world;
+        let begins = |pe: Pe| {
+            let mapped = world.segments.if_mapped(pe).filter(|_| world.log_meetings().has_log(pe));
+            mapped.map(|mapped| mapped.log(world.n_pes()).get(Word::Interval))
+        };
+        let (mut found, mut mapped) = (None, ViewNumber(0));
+        world.wait_raw(
+            || Waiting::anyone(self.call),
+            || {
+                let view = world.members.view();
+                if std::mem::replace(&mut mapped, view.number) != view.number {
+                    world.refresh(&view); // a PE lost with its node is on another one now
+                }
+                let all: Vec<_> = Pe::all(world.n_pes()).map(begins).collect();
+                let is_later = all.iter().any(|&begins| begins > Some(number.0));
+                let all = all.iter().all(|&begins| begins == Some(number.0));
+                found = (all || is_later).then_some(all);
+                found.is_some() || !view.local
+            },
+        );
+        found.ok_or(Cut)
+    }
+
+    fn places(&mut self) -> Result<(CallPlace, CallPlace), Cut> {
+        let made =
+            CallPlace { whole: self.log.get(Word::Site), source: self.log.get(Word::Source) };
+        Ok((made, *lock(&self.world.local.place)))
+    }
+
+    fn await_quiet(&mut self) -> Result<(), Cut> {
+        let is_quiet = || self.world.segments.is_quiet(&self.world.members.view());
+        self.world.wait_raw(|| Waiting::anyone(self.call), is_quiet);
+        Ok(())
+    }
+}
+
 impl<'a> LogMeetings<'a> {
+    /// Returns the checkpoint that this PE, which comes from the call at `place`, may restore for
+    /// itself, and the length of its snapshot. None if all PEs roll back.
+    pub(crate) fn look(self, place: CallPlace) -> Option<(CheckpointNumber, usize)> {
+        self.world.call_log().log_place(place);
+        let number = look(&mut Caller::new(self.world, Call::Checkpoint.name())).ok()?;
+        Some((number, self.snapshot(number)?))
+    }
+
+    /// Returns the length of the own snapshot of this checkpoint, if it is valid.
+    fn snapshot(self, number: CheckpointNumber) -> Option<usize> {
+        let protection = self.world.store.protection()?;
+        let record = &self.world.segments.own().header().snapshots[protection.snapshot_of(number)];
+        record.holds(self.world.job(), number)
+    }
+
     /// Begins a replay, with the log of the predecessor, from the checkpoint.
     pub(crate) fn begin_replay(self) {
         let (log, cursor) = (self.world.call_log().own_log(), &self.world.local.cursor);

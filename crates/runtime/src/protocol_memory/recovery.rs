@@ -28,7 +28,8 @@ impl RealMemory<'_> {
                 world.completion().join_all(&self.view);
                 world.grouping().report_groups(checkpoint);
                 if world.me() == Pe(0) {
-                    world.members.report(ProgressReport::Resumed { checkpoint, took });
+                    let view = self.view.number;
+                    world.members.report(ProgressReport::Resumed { checkpoint, view, took });
                 }
             }
         }

@@ -27,12 +27,12 @@ use crate::checkpoint;
 use crate::checkpoint::tiles::Scratch;
 use crate::pgas::World;
 
-/// Restores own memory if it is new; else does nothing. The error is the reason for a global
-/// rollback.
-pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason> {
+/// Restores own memory if it is new, and returns true; else does nothing. The error is the reason
+/// for a global rollback.
+pub(super) fn renew(world: &World, protection: &Protection) -> Result<bool, Reason> {
     let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Interval) != NO_INTERVAL {
-        return Ok(());
+        return Ok(false);
     }
     let replica = |pe: Pe| {
         let mapped = world.segments.if_mapped(pe).filter(|_| pe != world.me())?;
@@ -47,7 +47,7 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason
     world.store.recovery.set_phase(Phase::Agreed(number));
     log.set(Word::Interval, interval);
     Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // some wait for the log
-    Ok(())
+    Ok(true)
 }
 
 /// Decodes the own snapshot, and the own parity.

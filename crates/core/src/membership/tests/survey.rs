@@ -11,7 +11,8 @@ fn reports(cluster: &Cluster) -> Vec<&str> {
 
 fn resume(cluster: &mut Cluster) {
     let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
-    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, took }));
+    let view = cluster.machine.view.number;
+    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
 }
 
 #[test]

@@ -15,16 +15,10 @@ pub(super) enum Broken {
     SourceReadAgain,
     /// A substitute in a collective also writes the destinations of the other PEs.
     WritesOthers,
-    /// A substitute restores its memory while peers are about to write there.
-    QuietNotAwaited,
     /// It begins before every node shows the loss.
     ChosenEarly,
     /// Memory of a lost node is wiped before every node shows the loss.
     WipedEarly,
-    /// A substitute begins before the log of another lost PE is restored.
-    LogsNotAwaited,
-    /// A substitute begins with peers' logs of an earlier interval.
-    LogsOfBefore,
     /// A node is lost during a local rollback, and its PEs roll back locally, too.
     NodeLostThenIgnored,
     /// A PE rolls back locally although the replica of its log was lost before.

@@ -1,7 +1,7 @@
 //! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Life, Nodes, ReplayModel, Sight, WORD, bytes, words};
+use super::model::{At, JobState, Nodes, ReplayModel, Sight, WORD, bytes, words};
 use super::port::Caller;
 use super::program::{Op, Value};
 use super::script::{Stop, Visibility};
@@ -12,6 +12,7 @@ use crate::replay::handover::catch_up;
 use crate::replay::log::{Kind, LogRecord, is_in_doubt};
 use crate::replay::meeting;
 use crate::replay::port::{CallPort, LogMode, MeetingPort};
+use crate::replay::rejoin::{self, RejoinRecords};
 use crate::update::{Update, WordAt};
 
 /// The result of a call, for a register.
@@ -30,7 +31,7 @@ impl ReplayModel {
                 self.renews(s, me);
                 return Ok(true);
             }
-            At::Begins => return Ok(self.begins(s, me)),
+            At::Begins => return self.begins(s, me),
             At::Replays | At::Calls => {}
         }
         let begins = s.pes[me].at == At::Replays;
@@ -69,7 +70,7 @@ impl ReplayModel {
 
     /// Checks the reason of a global rollback: a substitute must not differ from its predecessor,
     /// unless another lost PE has an operation in doubt, which takes all PEs back in any case.
-    fn is_allowed(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
+    pub(super) fn is_allowed(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         let differs =
             matches!(s.global, Some(Reason::Differs | Reason::Uncertain | Reason::Unlike));
         if differs && !self.doubts(s, me) {
@@ -122,8 +123,8 @@ impl ReplayModel {
                     caller.write(to, at, |_| v)?;
                     caller.write(to, at + 1, |_| v + 1).map(|_| ())
                 };
-                let both = bytes(&[v, v + 1]);
-                call::put(caller, record(Kind::Put, to, at, 2 * WORD), &both, write)?;
+                let record = record(Kind::Put, to, at, 2 * WORD);
+                call::put(caller, record, &bytes(&[v, v + 1]), write)?;
             }
             Op::Atomic { to, at, change, value: v, into } => {
                 let change = change.with(value(caller, v));
@@ -172,7 +173,7 @@ impl ReplayModel {
                 let own = caller.own_or_before(true, from)?;
                 self.makes(caller, (from, at), (3, own), |parts| parts.iter().sum())?;
             }
-            Op::Checkpoint => self.checkpoints(caller)?,
+            Op::Checkpoint | Op::Finish => self.agrees_then(caller, op)?,
             Op::Store { .. } | Op::Load { .. } => unreachable!("a plain access"),
         }
         Ok(None)
@@ -229,51 +230,23 @@ impl ReplayModel {
         catch_up(caller)
     }
 
-    /// All agree on a view; then all copy their memory, and their logs begin again.
-    fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
-        let mut first = true;
-        loop {
-            let replayed = caller.way() == LogMode::Replayed;
-            caller.wait(|sight| {
-                let view = &sight.s.views[sight.s.pes[sight.me].shown];
-                first || view.iter().all(Life::lives)
-            })?;
-            let (joined, shown) = match caller.way() {
-                LogMode::Replayed => caller.brought()?,
-                _ => caller.views()?,
-            };
-            self.meets(caller, 4, &[joined, shown])?;
-            let number = caller.next_meeting()? - 1;
-            let all = caller.all_brought(number)?;
-            catch_up(caller)?;
-            let alike = all.chunks(2).all(|seen| seen[1] == all[1]);
-            let joined = all.chunks(2).all(|seen| seen[0] == all[1]);
-            if alike && (joined || !first) {
-                if replayed {
-                    return Err(caller.roll_all_back(Reason::InCheckpoint));
-                }
-                self.joins(caller, joined, all[1] as usize)?;
-                break;
-            }
-            first = false;
-        }
-        self.copies(caller)
+    /// All agree on a view. At a checkpoint, all then copy their memory and begin new logs.
+    fn agrees_then(&self, caller: &mut Caller, op: Op) -> Result<(), Stop> {
+        self.agrees(caller, op == Op::Finish)?;
+        if op == Op::Finish { Ok(()) } else { self.copies(caller) }
     }
 
-    fn joins(&self, caller: &mut Caller, joined: bool, view: usize) -> Result<(), Stop> {
-        if joined {
-            return Ok(());
-        }
-        let is_it = caller.access(Visibility::Shared, |sight| {
-            let pe = &mut sight.s.pes[sight.me];
-            pe.joined = view;
-            Ok(pe.shown == view)
+    fn agrees(&self, caller: &mut Caller, at_end: bool) -> Result<(), Stop> {
+        let me = caller.sight.me;
+        let record = |digest, len| LogRecord { digest, ..record(Kind::Meeting, me, 0, len) };
+        let records = RejoinRecords { views: record(4, 2 * WORD), members: record(5, 0) };
+        rejoin::agree(caller, &records, at_end, |caller| {
+            caller.access(Visibility::Shared, |sight| {
+                sight.s.pes[sight.me].gate = (0, 0);
+                Ok(())
+            })
         })?;
-        if !is_it {
-            return Err(caller.roll_all_back(Reason::InCheckpoint));
-        }
-        self.meets(caller, 5, &[])?;
-        catch_up(caller)
+        Ok(())
     }
 
     /// A PE that is lost here takes all back.
@@ -282,13 +255,20 @@ impl ReplayModel {
             let memory = *sight.s.memory(sight.me);
             let pe = &mut sight.s.pes[sight.me];
             pe.saved.push((memory, pe.call + 1));
-            pe.copied = pe.interval + 1;
+            (pe.copied, pe.gate.1) = (pe.interval + 1, pe.gate.1 + 1);
+            let (joined, copied) = (pe.joined, pe.copied);
+            sight.s.pes[0].gate.0 += 1;
+            let makes_it = |pe: &usize| sight.s.is_direct(*pe) && sight.s.pes[*pe].copied == copied;
+            let mut makers = (0..sight.s.pes.len()).filter(makes_it);
+            if makers.any(|pe| sight.s.pes[pe].joined != joined) {
+                sight.s.wrong = Some("members of several views make a checkpoint");
+            }
             Ok(())
         })?;
         let is_whole = caller.access(Visibility::Shared, |sight| {
             let own = &sight.s.pes[sight.me];
-            let (copied, changed) = (own.copied, own.shown != own.joined);
-            let all = sight.s.pes.iter().all(|pe| pe.copied >= copied);
+            let changed = own.shown != own.joined;
+            let all = sight.s.pes[0].gate.0 >= sight.s.pes.len() * own.gate.1;
             if all || changed { Ok(all) } else { Err(Stop::Blocked) }
         })?;
         if !is_whole {
@@ -313,38 +293,6 @@ impl Caller<'_> {
         self.access(Visibility::Private, |sight| {
             Ok(if brings { sight.s.memory(sight.me)[from] } else { 0 })
         })
-    }
-
-    /// Returns the contribution of the predecessor to the next meeting.
-    fn brought(&mut self) -> Result<(u64, u64), Stop> {
-        let both = self.access(Visibility::Private, |sight| {
-            let pe = &sight.s.pes[sight.me];
-            let entry = pe.log.get(pe.replay.at()).map(|entry| words(&entry.payload));
-            Ok(entry.filter(|both| both.len() == 2).map_or(0, |both| both[0] << 16 | both[1]))
-        })?;
-        Ok((both >> 16, both & 0xffff))
-    }
-
-    /// The views that this PE has joined, and sees.
-    fn views(&mut self) -> Result<(u64, u64), Stop> {
-        let both = self.access(Visibility::Private, |sight| {
-            let pe = &sight.s.pes[sight.me];
-            Ok((pe.joined as u64) << 16 | pe.shown as u64)
-        })?;
-        Ok((both >> 16, both & 0xffff))
-    }
-
-    fn all_brought(&mut self, number: u64) -> Result<Vec<u64>, Stop> {
-        let mut all = Vec::new();
-        for pe in 0..self.sight.s.pes.len() {
-            let both = self.access(Visibility::Private, |sight| {
-                let found = sight.part(pe, number);
-                let both = found.map(|found| words(&sight.s.pes[pe].log[found.from].payload));
-                Ok(both.map_or(0, |both| both[0] << 16 | both[1]))
-            })?;
-            all.extend([both >> 16, both & 0xffff]);
-        }
-        Ok(all)
     }
 }
 

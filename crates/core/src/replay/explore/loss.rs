@@ -3,13 +3,15 @@
 //! The next PE keeps a replica of a PE's log, and the owner writes the replica first: it holds
 //! everything that peers see of the log. Once all nodes show the loss, the memory of a lost node is
 //! wiped and a substitute is chosen; then its log is restored. The substitute looks for reasons
-//! against a local rollback before it restores its memory (`recovery/local.rs`).
+//! against a local rollback before it restores its memory (`replay/look.rs`).
 
 use super::broken::Broken;
-use super::model::{At, JobState, ReplayModel, Sight, WORDS};
-use crate::quantity::Pe;
+use super::model::{At, JobState, NO_VIEW, ReplayModel, Sight, WORDS};
+use super::port::Caller;
+use crate::quantity::{CheckpointNumber, Pe};
 use crate::replay::decide::Reason;
-use crate::replay::log::{Kind, Stage, is_in_doubt};
+use crate::replay::log::{Kind, Stage};
+use crate::replay::look::look;
 use crate::replay::own::{Replay, met_before};
 use crate::replay::port::LogMode;
 
@@ -69,7 +71,7 @@ impl ReplayModel {
         if life.with_node {
             pe.shown = last;
         }
-        (pe.time, pe.joined, pe.met, pe.registers) = (0, 0, 0, [0; 2]);
+        (pe.time, pe.joined, pe.met, pe.registers) = (0, NO_VIEW, 0, [0; 2]);
         (pe.flight, pe.stage) = (None, (number / 2, Stage::Replaying));
         pe.way = LogMode::Plain;
         pe.at = if pe.has_log { At::Begins } else { At::Renews };
@@ -85,46 +87,38 @@ impl ReplayModel {
             false => s.global = Some(Reason::NodeLost),
         }
         let pe = &mut s.pes[me];
-        (pe.has_log, pe.at) = (true, At::Begins);
+        // Its phase is lost: the log tells the checkpoint.
+        (pe.has_log, pe.at, pe.copied) = (true, At::Begins, pe.interval);
     }
 
-    /// Restores the memory of a substitute when no PE is about to write there; returns false if it
-    /// has to wait.
-    pub(super) fn begins(&self, s: &mut JobState, me: usize) -> bool {
+    /// Restores the memory of a substitute when its look allows it; returns false if it has to
+    /// wait.
+    pub(super) fn begins(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         if !s.shows(me, me).lives() || s.shows(me, me) != s.life(me) {
-            return false; // its page does not show it yet
+            return Ok(false); // its page does not show it yet
         }
-        let interval = s.pes[me].interval;
-        if s.pes[me].copied > interval {
-            s.global = Some(Reason::InCheckpoint);
-            return true;
+        let mut caller = Caller::new(self, s, me);
+        let result = look(&mut caller);
+        let (is_new, script) = (caller.is_new, caller.into_script());
+        match result {
+            Ok(number) => {
+                s.pes[me].script.clear();
+                if self.is(Broken::EventsLost) {
+                    s.pes[me].log.clear();
+                }
+                self.restores(s, me, number);
+                Ok(true)
+            }
+            Err(_) if s.global.is_some() => self.is_allowed(s, me),
+            Err(_) => {
+                s.pes[me].script = script;
+                Ok(is_new)
+            }
         }
-        let others = || (0..s.pes.len()).filter(|&pe| pe != me);
-        let has_log = |pe: usize| s.has_log(me, pe);
-        let begins = |pe: usize| s.pes[pe].interval == interval || self.is(Broken::LogsOfBefore);
-        let awaits =
-            others().any(|pe| !begins(pe) || !has_log(pe) && !self.is(Broken::LogsNotAwaited));
-        if awaits {
-            return false;
-        }
-        let sight = Sight { model: self, s, me };
-        if is_in_doubt(&sight, Pe::of(me)) {
-            s.global = Some(Reason::InDoubt);
-            return true;
-        }
-        let flies = |pe: usize| s.pes[pe].flight == Some(me) && s.shows(me, pe).lives();
-        if (0..s.pes.len()).filter(|&pe| pe != me).any(flies) && !self.is(Broken::QuietNotAwaited) {
-            return false;
-        }
-        if self.is(Broken::EventsLost) {
-            s.pes[me].log.clear();
-        }
-        self.restores(s, me);
-        true
     }
 
-    fn restores(&self, s: &mut JobState, me: usize) {
-        let (memory, call) = s.pes[me].saved[s.pes[me].interval];
+    fn restores(&self, s: &mut JobState, me: usize, number: CheckpointNumber) {
+        let (memory, call) = s.pes[me].saved[number.0 as usize];
         *s.memory(me) = memory;
         let n_pes = s.pes.len();
         let mut meetings = None;

@@ -23,6 +23,9 @@ pub(super) const WORDS: usize = 3;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
 
+/// The view that a substitute has joined when it begins: none.
+pub(super) const NO_VIEW: usize = u32::MAX as usize;
+
 pub(super) type Words = [u64; WORDS];
 
 /// A record and its mutable state.
@@ -74,6 +77,9 @@ pub(super) struct PeState {
     pub interval: usize,
     /// Checkpoint whose copy it has made.
     pub copied: usize,
+    /// Arrivals at this PE since it joined its view, and the meetings at the first PE that it has
+    /// come to since then.
+    pub gate: (usize, usize),
     pub said_met: u64,
     pub flight: Option<usize>,
     pub stage: (usize, Stage),
@@ -111,6 +117,8 @@ pub(super) struct JobState {
     pub deaths: u8,
     /// The reason for a global rollback.
     pub global: Option<Reason>,
+    /// A broken promise that no other check would notice.
+    pub wrong: Option<&'static str>,
 }
 
 /// The placement of PEs on nodes, and the kind of losses.
@@ -169,6 +177,17 @@ impl JobState {
         let life = self.life(pe);
         let gone = |of: usize| !self.life(of).lives() && self.life(of).with_node;
         (0..self.pes.len()).filter(|&of| !gone(of)).all(|of| self.shows(of, pe) == life)
+    }
+
+    /// Returns true if all PEs live in the view that the node of a PE shows.
+    pub(super) fn is_whole(&self, me: usize) -> bool {
+        self.views[self.pes[me].shown].iter().all(Life::lives)
+    }
+
+    /// Returns true if a PE lives and is reached directly.
+    pub(super) fn is_direct(&self, pe: usize) -> bool {
+        let life = self.life(pe);
+        life.lives() && self.pes[pe].stage == (life.number / 2, Stage::Direct)
     }
 
     pub(super) fn memory(&mut self, pe: usize) -> &mut Words {
@@ -305,6 +324,7 @@ impl ReplayModel {
             log: Vec::new(),
             interval: 0,
             copied: 0,
+            gate: (0, 0),
             said_met: 0,
             flight: None,
             stage: (0, Stage::Direct),
@@ -314,7 +334,14 @@ impl ReplayModel {
             has_replica: self.nodes == Nodes::Lost,
         };
         let views = vec![vec![Life { number: 0, nodes_lost: 0, with_node: false }; n_pes]];
-        JobState { pes: vec![pe; n_pes], views, time: 0, deaths: self.deaths, global: None }
+        JobState {
+            pes: vec![pe; n_pes],
+            views,
+            time: 0,
+            deaths: self.deaths,
+            global: None,
+            wrong: None,
+        }
     }
 
     pub(super) fn is(&self, broken: Broken) -> bool {

@@ -455,6 +455,14 @@ impl MeetingPort for Caller<'_> {
             Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
         })
     }
+
+    fn keep_parts(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
+        Ok(false)
+    }
 }
 
 impl Sight<'_> {

@@ -69,6 +69,8 @@ pub(super) enum Op {
     },
     /// Makes a checkpoint. Registers are private memory: they are zero afterwards.
     Checkpoint,
+    /// Comes to the end of the job.
+    Finish,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,7 +136,7 @@ const fn of(register: usize, plus: u64) -> Value {
     Value::Of { register, plus }
 }
 
-use Op::{Barrier, Checkpoint, Quiet, Test};
+use Op::{Barrier, Checkpoint, Finish, Quiet, Test};
 
 /// One PE consumes the data of another: a repeated write would be visible.
 pub(super) fn used_up() -> Program {
@@ -291,6 +293,13 @@ pub(super) fn checkpointed() -> Program {
     Program { name: "checkpointed", pes: vec![one, two], victims: vec![0, 1] }
 }
 
+/// All come to the end of the job, and none rolls back for another.
+pub(super) fn finished() -> Program {
+    let one = vec![put(1, 0, 1), Finish];
+    let two = vec![add(0, 0, 1), Finish];
+    Program { name: "finished", pes: vec![one, two], victims: vec![0, 1] }
+}
+
 /// Two PEs exchange values, and both may be lost.
 pub(super) fn exchange() -> Program {
     let one = vec![put(1, 0, 4), swap(1, 1, 2, 0), Barrier, load(0, 1)];
@@ -338,6 +347,7 @@ pub(super) fn all() -> Vec<Program> {
         stale(),
         own_memory(),
         checkpointed(),
+        finished(),
         exchange(),
         broadcast_kept(),
         sum_overwritten(),

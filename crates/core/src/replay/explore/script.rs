@@ -4,6 +4,8 @@ use crate::quantity::ViewNumber;
 use crate::replay::log::{AtomicOutcome, Carried, Stage};
 use crate::replay::own::LoggedCall;
 use crate::replay::port::LogMode;
+use crate::replay::rejoin::SeenViews;
+use crate::store::phase::Phase;
 
 /// The reason that a call is not complete.
 #[derive(Debug)]
@@ -116,6 +118,24 @@ impl Answer for LoggedCall {
     fn of(word: u64) -> LoggedCall {
         let from = (word >> 2) as usize;
         LoggedCall { from, is_first: word & 2 != 0, is_last: word & 1 != 0 }
+    }
+}
+
+impl Answer for SeenViews {
+    fn word(&self) -> u64 {
+        self.joined.0 << 32 | self.seen.0
+    }
+    fn of(word: u64) -> SeenViews {
+        SeenViews { joined: ViewNumber(word >> 32), seen: ViewNumber(word & 0xffff_ffff) }
+    }
+}
+
+impl Answer for Phase {
+    fn word(&self) -> u64 {
+        self.pack()
+    }
+    fn of(word: u64) -> Phase {
+        Phase::unpack(word).expect("a packed phase")
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the sums, and of the lines on recoveries.
 
 use super::*;
+use raidshmem_core::quantity::ViewNumber;
 
 fn chronicle(mode: BackupMode) -> JobStatistics {
     JobStatistics::new(&Settings { backup_mode: mode, ..Settings::default() })
@@ -27,7 +28,8 @@ fn rebuilt(pe: Pe) -> ProgressReport {
 }
 
 fn resumed() -> ProgressReport {
-    ProgressReport::Resumed { checkpoint: SECOND, took: Duration::from_micros(12_340) }
+    let (view, took) = (ViewNumber(2), Duration::from_micros(12_340));
+    ProgressReport::Resumed { checkpoint: SECOND, view, took }
 }
 
 impl JobStatistics {

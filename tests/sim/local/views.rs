@@ -1,0 +1,131 @@
+//! The ports of the simulator, continued: the agreement on a view, and the look of a substitute
+//! before it restores its memory.
+
+use std::rc::Rc;
+
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
+use raidshmem_core::replay::look::LookPort;
+use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::MeetingPort;
+use raidshmem_core::replay::rejoin::{RejoinPort, SeenViews};
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::view::{State as Life, View};
+
+use super::port::{Caller, Sight, Stop};
+
+impl Sight<'_> {
+    fn view(&self) -> Rc<View> {
+        Rc::clone(self.job.page(self.own().node))
+    }
+}
+
+impl RejoinPort for Caller<'_> {
+    fn await_whole(&mut self) -> Result<(), Stop> {
+        self.wait(|sight| sight.view().whole())
+    }
+
+    fn seen_views(&mut self) -> Result<SeenViews, Stop> {
+        self.private(|sight| {
+            Ok(SeenViews { joined: sight.own().joined, seen: sight.view().number })
+        })
+    }
+
+    fn seen_before(&mut self) -> Result<SeenViews, Stop> {
+        self.private(|sight| {
+            let at = sight.own().replay.at();
+            let entry = sight.log().entries.get(at);
+            Ok(SeenViews::of(entry.map_or(&[], |entry| &entry.payload)))
+        })
+    }
+
+    fn all_seen(&mut self) -> Result<Vec<SeenViews>, Stop> {
+        let number = self.next_meeting()? - 1;
+        self.private(|sight| {
+            let seen = |pe: usize| {
+                let found = sight.part(pe, number);
+                let log = &sight.job.shared[pe].log;
+                SeenViews::of(found.map_or(&[], |found| &log.entries[found.from].payload))
+            };
+            Ok((0..sight.job.shared.len()).map(seen).collect())
+        })
+    }
+
+    fn join(&mut self, number: ViewNumber) -> Result<bool, Stop> {
+        self.shared(|sight| {
+            let view = sight.view();
+            if view.number == number {
+                sight.own_mut().join(&view);
+            }
+            Ok(view.number == number)
+        })
+    }
+
+    fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Stop> {
+        self.shared(|sight| match sight.view() {
+            view if !view.local => Ok(None),
+            view if view.whole() => Ok(Some(view.number)),
+            _ => Err(Stop::Blocked),
+        })
+    }
+
+    fn report_replay(&mut self) -> Result<(), Stop> {
+        self.private(|sight| {
+            if std::mem::take(&mut sight.own_mut().owes_report) {
+                sight.job.report_replay(sight.process);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl LookPort for Caller<'_> {
+    fn phase(&mut self) -> Result<Option<Phase>, Stop> {
+        self.private(|sight| {
+            let (me, number) = (sight.me, sight.own().mapped[sight.me].0);
+            Ok(sight.job.shared[me].memory(number).phase)
+        })
+    }
+
+    fn holds_snapshot(&mut self, number: CheckpointNumber) -> Result<bool, Stop> {
+        self.private(|sight| Ok(sight.job.shared[sight.me].saved.len() as u64 > number.0))
+    }
+
+    fn begins_at(&mut self, number: CheckpointNumber) -> Result<bool, Stop> {
+        self.private(|sight| Ok(sight.log().interval == number))
+    }
+
+    fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Stop> {
+        self.shared(|sight| {
+            let view = sight.view();
+            if sight.own().mapped_in != view.number {
+                sight.own_mut().map(&view);
+            }
+            let begins = |pe: Pe| {
+                let log = sight.log_of(pe.at()).filter(|_| sight.has_log(pe.at()));
+                log.map(|log| log.interval)
+            };
+            let all: Vec<_> = Pe::all(sight.job.shared.len()).map(begins).collect();
+            match all.iter().all(|&begins| begins == Some(number)) {
+                true => Ok(true),
+                false if all.iter().any(|&begins| begins > Some(number)) => Ok(false),
+                false if !view.local => Err(Stop::Cut),
+                false => Err(Stop::Blocked),
+            }
+        })
+    }
+
+    fn places(&mut self) -> Result<(CallPlace, CallPlace), Stop> {
+        Ok((CallPlace::NONE, CallPlace::NONE))
+    }
+
+    fn await_quiet(&mut self) -> Result<(), Stop> {
+        self.shared(|sight| {
+            let flies = |pe: usize| {
+                let is_alive = sight.member(pe).state == Life::Alive;
+                let log = sight.log_of(pe).filter(|_| is_alive && pe != sight.me);
+                log.is_some_and(|log| log.flight == Some(sight.me))
+            };
+            if (0..sight.job.shared.len()).any(flies) { Err(Stop::Blocked) } else { Ok(()) }
+        })
+    }
+}
