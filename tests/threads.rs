@@ -14,8 +14,7 @@ const PARTS: [&str; 4] = ["0", "1", "2", "3"];
 
 #[track_caller]
 fn ok(outcome: &Outcome) {
-    outcome.status(0);
-    outcome.check(outcome.out == "threads: ok\n", "nothing else was expected");
+    outcome.status(0).check(outcome.out == "threads: ok\n", "nothing else was expected");
     outcome.check(!outcome.err.contains("ThreadSanitizer"), "the sanitizer complains");
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
-use super::clang::{Folder, is_there, json};
+use super::clang::{Folder, json};
 
 /// True if the analysis reports memory of malloc for a program that runs `each` between
 /// checkpoints.
@@ -24,9 +24,7 @@ fn is_told(folder: &Folder, declared: &str, each: &str) -> bool {
 
 #[test]
 fn memory_that_ends_with_a_step_is_no_state_and_what_is_found_again_is() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("allocations");
     let step = |begin: &str, end: &str| {
         format!(

@@ -7,22 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use raidshmem::advise;
 use serde_json::Value;
 
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The length of the program whose analysis is timed, and the processor time that it may take.
 const LINES: usize = 10_000;
 const LONGEST: Duration = Duration::from_secs(10);
-
-pub(crate) fn is_there() -> bool {
-    let there = advise::clang(None).is_ok();
-    if !there {
-        let thread = std::thread::current();
-        eprintln!("SKIPPED: {}: clang: none of version 19", thread.name().unwrap_or("a test"));
-    }
-    there
-}
 
 /// A folder for a test, removed when dropped.
 pub(crate) struct Folder(PathBuf);
@@ -72,9 +62,7 @@ fn of_the_book(begin: &str) -> String {
 
 #[test]
 fn the_program_with_three_mistakes_gets_the_documented_advice() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("book");
     let program: String =
         of_the_book("c").lines().map(|l| format!("{}\n", l.get(4..).unwrap_or(""))).collect();
@@ -89,9 +77,7 @@ fn the_program_with_three_mistakes_gets_the_documented_advice() {
 
 #[test]
 fn three_mistakes_mended_are_no_warnings() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("mended");
     let program: String =
         of_the_book("c").lines().map(|l| format!("{}\n", l.get(4..).unwrap_or(""))).collect();
@@ -112,9 +98,7 @@ const SKIPS: &str = "#include <shmem.h>\n#include <shmem_ft.h>\nstatic int n;\n\
 
 #[test]
 fn a_checkpoint_that_depends_on_the_pe_number_is_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("skips");
     folder.write("skips.c", SKIPS);
     let output = folder.run(&["--brief", "skips.c"]);
@@ -144,9 +128,7 @@ fn protecting(declared: &str, protects: &str) -> String {
 
 #[test]
 fn memory_that_a_substitute_does_not_protect_is_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("protects");
     let keep = "static void keep(double *p) { shmemx_ft_protect(\"p\", p, 80); }";
     let told = |declared: &str, protects: &str| {
@@ -182,9 +164,7 @@ fn memory_that_a_substitute_does_not_protect_is_reported() {
 /// A comment declares memory as scratch, by its name, and silences nothing else.
 #[test]
 fn scratch_memory_is_silenced_by_a_comment_that_names_it() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("scratch");
     let told = |declared: &str| {
         let program =
@@ -209,9 +189,7 @@ fn scratch_memory_is_silenced_by_a_comment_that_names_it() {
 
 #[test]
 fn editors_and_programs_get_equal_output() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("formats");
     folder.write("skips.c", SKIPS);
     let output = folder.run(&["--json", "-", "--sarif", "s.json", "--html", "s.html", "skips.c"]);
@@ -234,9 +212,7 @@ fn editors_and_programs_get_equal_output() {
 
 #[test]
 fn oshcc_runs_the_adviser() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("oshcc");
     folder.write("skips.c", SKIPS);
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshcc"));
@@ -249,9 +225,7 @@ fn oshcc_runs_the_adviser() {
 /// Our own programs have no mistake, and only known memory in them is dead.
 #[test]
 fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("examples");
     let mut seen = 0;
     for sub in ["", "c", "cxx", "porting"] {
@@ -363,9 +337,7 @@ fn spent(said: &str) -> Duration {
 
 #[test]
 fn ten_thousand_lines_take_less_than_ten_seconds() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("long");
     let program = long_program();
     assert!(program.lines().count() >= LINES);
@@ -422,9 +394,7 @@ const JUMPS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn memory_read_by_jumps_exceptions_threads_or_streams_is_live() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("jumps");
     for (name, suffix, program) in JUMPS {
         let file = format!("{name}.{suffix}");
@@ -440,9 +410,7 @@ fn memory_read_by_jumps_exceptions_threads_or_streams_is_live() {
 /// A loop that overwrites a whole array makes its old contents dead; one that misses some does not.
 #[test]
 fn only_a_loop_that_overwrites_all_ends_liveness() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("loops");
     let dead = |declare: &str, fill: &str| {
         let program = format!(

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use raidshmem_core::store::advice::Advice;
 
-use super::clang::{Folder, is_there, json, text};
+use super::clang::{Folder, json, text};
 
 /// A form: its name, the declarations before `main`, the code before the barrier and after it, and
 /// the code after it in a program that does not read the mark.
@@ -228,9 +228,7 @@ fn program(form: &Form, reads: bool) -> String {
 
 #[test]
 fn memory_is_live_only_with_the_form_of_c_that_reads_it() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("forms");
     let mut wrong = Vec::new();
     for form in FORMS {
@@ -261,9 +259,7 @@ const MAIN: &str = "#include <shmem.h>\n#include <shmem_ft.h>\n#include <stdio.h
 
 #[test]
 fn a_place_with_two_meanings_leaves_out_what_is_dead_in_both_or_nothing() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("places");
     folder.write("main.c", MAIN);
     let places = ["one", "two"].map(|name| {

@@ -9,6 +9,10 @@ use raidshmem_advise::read::module;
 use raidshmem_advise::report::{Item, Report};
 use raidshmem_advise::routines::Routine;
 
+#[macro_use]
+#[path = "../support/skip.rs"]
+mod support;
+
 mod allocations;
 mod clang;
 mod forms;

@@ -3,7 +3,7 @@
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
-use super::clang::{Folder, ROOT, is_there, json, text};
+use super::clang::{Folder, ROOT, json, text};
 
 /// A program whose PEs restart: its declarations, its code before the loop, after each restart, and
 /// in each step.
@@ -106,9 +106,7 @@ const RIGHT: &[Form] = &[
 
 #[test]
 fn only_pointers_to_private_memory_that_substitutes_use_are_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("pointers");
     for form in WRONG {
         let program = form.program();
@@ -126,9 +124,7 @@ fn only_pointers_to_private_memory_that_substitutes_use_are_reported() {
 /// `tests/programs/pointers.rs` runs these forms with a loss.
 #[test]
 fn only_forms_that_fail_after_a_loss_are_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let (folder, source) = (Folder::new("pointer-forms"), format!("{ROOT}/tests/c/pointers.c"));
     for form in [1, 2, 3, 20, 21] {
         let output = folder.run(&["--brief", &format!("-DFORM={form}"), &source]);
@@ -141,9 +137,7 @@ fn only_forms_that_fail_after_a_loss_are_reported() {
 /// The second mistake of the chapter about porting a program, in the program of that chapter.
 #[test]
 fn the_pointer_in_the_porting_chapter_is_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let right = std::fs::read_to_string(format!("{ROOT}/examples/porting/heat_ft.c"));
     let wrong = right
         .expect("the program")

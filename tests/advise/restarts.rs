@@ -5,7 +5,7 @@
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
-use super::clang::{Folder, ROOT, is_there, json, text};
+use super::clang::{Folder, ROOT, json, text};
 
 /// Returns the findings about a form of the program.
 fn told(folder: &Folder, form: u32) -> Vec<String> {
@@ -29,9 +29,7 @@ fn line(form: u32, wanted: &str) -> usize {
 
 #[test]
 fn only_a_restart_that_resumes_elsewhere_is_reported() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("restarts");
     for form in 1..=7 {
         assert_eq!(told(&folder, form), Vec::<String>::new(), "form {form}");
@@ -72,9 +70,7 @@ const SIZES: &str = "#include <shmem.h>\n#include <stdlib.h>\nstatic int rows;\n
 
 #[test]
 fn bytes_follow_from_values_that_are_given() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("sizes");
     folder.write("sizes.c", SIZES);
     let sizes = |args: &[&str]| {
@@ -100,9 +96,7 @@ fn bytes_follow_from_values_that_are_given() {
 
 #[test]
 fn a_given_value_does_not_change_what_is_dead() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let folder = Folder::new("given");
     // The loop overwrites the block only if `n` has the given value.
     let program = "#include <shmem.h>\nstatic int n;\nstatic long *a;\nint main(void) {\n\

@@ -10,8 +10,9 @@
 
 #[path = "../support/random.rs"]
 mod random;
+#[macro_use]
 #[path = "../support/skip.rs"]
-mod skip;
+mod support;
 
 mod bench;
 mod mapped;
@@ -27,7 +28,6 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_engines::environment;
 
 use bench::ROLE;
-use skip::has_ucx;
 
 /// Runs the suite over an engine in its own process.
 fn over(engine: &str) {
@@ -64,8 +64,6 @@ fn a_simulated_network() {
 
 #[test]
 fn ucx() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     over("ucx");
 }

@@ -148,16 +148,14 @@ fn oshinfo_reports_which_engines_can_be_loaded() {
 /// not: by their kind.
 fn holders(fabric: &str, library: &str) -> (Vec<String>, Vec<String>) {
     let job = Job::new(2).args(&["--nodes", "2", "--fabric", fabric]).mode("none");
-    let mut run = job.program(&program("steps"), &[]).start();
-    run.wait_for("ready");
+    let run = job.program(&program("steps"), &[]).until("ready");
     let holds = |pid: u32| {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
         maps.expect("it runs").lines().any(|line| line.contains(library))
     };
     let found = run.processes().into_iter().filter(|found| !found.is_zombie());
     let (with, without): (Vec<_>, Vec<_>) = found.partition(|found| holds(found.pid));
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
     let [mut with, mut without] =
         [with, without].map(|all| all.into_iter().map(|found| found.name).collect::<Vec<_>>());
     with.sort();

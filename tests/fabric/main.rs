@@ -4,6 +4,7 @@
 //! The same programs run alone (one PE), on memory that all map, and over each engine with one or
 //! two PEs per node: their checks do not depend on the fabric.
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -12,7 +13,7 @@ mod loading;
 use raidshmem_core::inject::Point;
 
 use support::jacobi::{self, TINY};
-use support::{Job, has_ucx, has_ucx_too, program};
+use support::{Job, has_ucx_too, program};
 
 /// Returns a job of eight PEs on four nodes, with groups of one PE from each.
 fn eight(fabric: &str, mode: &str) -> Job {
@@ -60,9 +61,7 @@ fn contexts_complete_their_own_operations_over_every_fabric() {
 /// Neither the path from the call to UCX nor UCX itself allocates on a program's thread.
 #[test]
 fn puts_of_a_word_to_another_node_take_no_memory() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let job = Job::new(2).args(&["--nodes", "2", "--fabric", "ucx"]).mode("none");
     litmus(job.program(&program("short"), &[]), "short: all as promised");
 }
@@ -84,9 +83,7 @@ fn a_lost_process_and_a_lost_node_lose_no_byte() {
 /// Every named step, a process and a node in turn, a different one each time.
 #[test]
 fn a_death_at_every_step_over_an_engine_loses_no_byte() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let is_passed = |point: &Point| point.is_checkpoint() || point.is_recovery();
     for (number, point) in Point::ALL.into_iter().filter(is_passed).enumerate() {
         let recovery = point.is_recovery();
@@ -107,9 +104,7 @@ fn a_death_at_every_step_over_an_engine_loses_no_byte() {
 
 #[test]
 fn the_memory_of_a_lost_process_is_adopted_on_its_node_and_that_of_a_node_rebuilt() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let outcome = jacobi::job(eight("ucx", "raid5").args(&["-v"]).kill(&["3@3"]), TINY).run();
     outcome.right_sum(TINY).says("PE 3: memory of the dead process adopted");
     let job = eight("ucx", "raid5").args(&["-v"]).kill_node(&["1@3"]);

@@ -10,24 +10,21 @@ use rustix::process::Signal;
 use super::losses::{BUSY, declared, detached, strict};
 use super::net::{Net, agent};
 use super::support::jacobi;
-use super::support::{Job, Running, has_ucx, processes};
+use super::support::{Job, Running, processes};
 
 /// Long enough that a fault comes before the end; a checkpoint every few steps.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 fn start(job: Job, mode: &str) -> Running {
     let job = job.args(&["--verbose", "--fabric", "ucx"]).mode(mode).with_orphans();
-    let mut run = jacobi::job(job, LONG).start();
-    run.wait_for("checkpoint 3: ");
+    let run = jacobi::job(job, LONG).until("checkpoint 3: ");
     run
 }
 
 #[test]
 fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
     for mode in ["raid5", "rs"] {
-        if !has_ucx() {
-            return;
-        }
+        needs!(has_ucx);
         let net = Net::new(4);
         let run = start(net.job(&[1, 1, 1, 1]), mode);
         processes::signal(agent(&run, 2).pid, Signal::KILL);
@@ -40,9 +37,7 @@ fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
 #[test]
 fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
     for mode in ["raid5", "rs"] {
-        if !has_ucx() {
-            return;
-        }
+        needs!(has_ucx);
         let net = Net::new(5);
         let mut run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1, 0])), mode);
         let begun = Instant::now();
@@ -57,9 +52,7 @@ fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
 
 #[test]
 fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     let mut run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "rs");
     let others: Vec<u32> = [2, 3].map(|node| agent(&run, node).pid).into();

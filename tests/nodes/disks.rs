@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::net::Net;
-use super::support::{Job, Outcome, has_ucx, jacobi, mounts};
+use super::support::{Job, Outcome, jacobi, mounts};
 
 /// Long enough that two sets are on disk before the end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -100,9 +100,7 @@ const TMPDIR: &str = env!("CARGO_TARGET_TMPDIR");
 
 #[test]
 fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let disks = Disks::new(5);
     disks.fill(&[0, 1, 2, 3]);
     let outcome = disks.resume(&[2, 0, 3, 1]);
@@ -118,9 +116,7 @@ fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
 
 #[test]
 fn a_disk_that_was_wiped_is_repaired_and_two_are_not() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let disks = Disks::new(4);
     disks.fill(&[0, 1, 2, 3]);
     disks.wipe(1);

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, has_ucx, partly, processes, program, program_with};
+use super::support::{Job, partly, processes, program, program_with};
 
 fn over_ucx(net: &Net, counts: &[usize]) -> Job {
     net.job(counts).args(&["--fabric", "ucx"])
@@ -19,23 +19,19 @@ fn over_ucx(net: &Net, counts: &[usize]) -> Job {
 
 #[test]
 fn transfers_and_order_are_as_promised_between_hosts() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(2);
     let outcome = over_ucx(&net, &[1, 1]).program(&program("litmus"), &["apart"]).run();
-    outcome.status(0).check(outcome.out.contains("all as promised"), "`all as promised` expected");
+    outcome.status(0).prints("all as promised");
 }
 
 #[test]
 fn constants_are_symmetric_between_hosts() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(3);
     let job = over_ucx(&net, &[1, 2, 1]).mode("raid5").kill(&["1@3"]);
     let outcome = job.program(&program("constants"), &[]).run();
-    outcome.status(0).check(outcome.out.contains("constants ok"), "`constants ok` expected");
+    outcome.status(0).prints("constants ok");
 }
 
 /// Returns the TCP connections of a process, from the kernel's tables.
@@ -56,9 +52,7 @@ fn connections(pid: u32) -> usize {
 /// In a barrier one PE of each host meets a logarithm of the hosts; the other knows its neighbours.
 #[test]
 fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     for hosts in [4usize, 8] {
         let net = Net::new(hosts);
         let job = over_ucx(&net, &vec![2; hosts]).mode("none");
@@ -66,8 +60,7 @@ fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
         let pids: Vec<u32> = (0..2 * hosts).map(|pe| run.pid_of(pe)).collect();
         run.wait_for("ready");
         let counts: Vec<usize> = pids.into_iter().map(connections).collect();
-        run.stop();
-        run.finish().status(0);
+        run.end().status(0);
         let rounds = hosts.ilog2() as usize;
         for (pe, &count) in counts.iter().enumerate() {
             let most = if pe % 2 == 0 { 2 * rounds + 2 } else { 2 };
@@ -79,9 +72,7 @@ fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
 
 #[test]
 fn a_lost_process_and_a_lost_host_lose_no_byte() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     for mode in ["raid5", "rs"] {
         let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill(&["1@3"]);
@@ -94,19 +85,16 @@ fn a_lost_process_and_a_lost_host_lose_no_byte() {
 /// Read-only data is decoded from other hosts, and a put from one is refused at its source.
 #[test]
 fn read_only_memory_is_decoded_from_other_hosts() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(5);
     let path = program_with("readonly", &["-pthread"]);
     for words in ["--kill-node 1@4", "--kill-node 2@6:encode", "--kill 3@7", "--kill-node 0@8:copy"]
     {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let job = over_ucx(&net, &[1, 1, 1, 1, 0]).mode("raid5").args(&words).with_orphans();
+        let job = over_ucx(&net, &[1, 1, 1, 1, 0]).mode("raid5").words(words).with_orphans();
         // Without a spare host groups would become pairs, whose parity takes as much as a copy.
         let job = job.args(&["--spares", "1"]);
         let outcome = job.program(&path, &[]).run();
-        outcome.status(0).check(outcome.out.contains("readonly ok"), "`readonly ok` expected");
+        outcome.status(0).prints("readonly ok");
     }
     let job = over_ucx(&net, &[1, 1, 1, 1]).mode("raid5").program(&path, &["put"]);
     job.run().status(3).says("PE 1: a write to memory of PE 2 that is read-only");
@@ -116,9 +104,7 @@ fn read_only_memory_is_decoded_from_other_hosts() {
 /// host's agent can free it.
 #[test]
 fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "1"]).mode("raid5");
     let job = job.env("SHMEM_FT_SUBSTITUTE", "spare").env("SHMEM_FT_GROUP_SIZE", "4");
@@ -138,17 +124,14 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     assert!(!is_given_back(&before[1]), "the memory of the PE that stayed is in use");
     assert_eq!(pes(&of_host(&run, 0)), [1]);
     assert_eq!(pes(&of_host(&run, 3)), [0], "it is on the host of the spare");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).says("PE 0 was killed by SIGKILL").says("rebuilt from PE");
 }
 
 /// Hosts on one machine share its processors: the topological equivalents are the same ones.
 #[test]
 fn substitutes_on_another_host_are_bound_as_they_were() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     let bound = |name: &str, words: &[&str], faults: &[&str]| {
         let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "2"]).mode("rs");
@@ -173,9 +156,7 @@ fn substitutes_on_another_host_are_bound_as_they_were() {
 /// Puts from other hosts arrive through the target's own process: its page tables show them.
 #[test]
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(3);
     let path = program_with("written", &["-pthread"]);
     for (seed, words) in [
@@ -184,13 +165,11 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
         (3, "--kill-node 1@8"),
         (4, "--kill 0@5 --kill-node 2@11"),
     ] {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let job = over_ucx(&net, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).args(&words);
+        let job = over_ucx(&net, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).words(words);
         let job = job.env("SHMEM_FT_GROUP_SIZE", "3").env("SHMEM_FT_ADOPT", "0").with_orphans();
         let job = job.env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages");
         let outcome = job.program(&path, &[&seed.to_string()]).run();
-        let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-        outcome.status(0).check(right == 6, "every PE should find its memory right");
+        outcome.all_print(6, " is right");
         match Watch::new(true) {
             Ok(_) => outcome.check(outcome.count(", by pages") >= 4, "checkpoints by pages"),
             Err(error) => partly("page-watch", &format!("no pages are watched: {error}")),
@@ -200,9 +179,7 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
 
 #[test]
 fn network_library_settings_of_the_user_apply_on_every_host() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(2);
     let job = over_ucx(&net, &[1, 1]).mode("none").env("UCX_KEEPALIVE_INTERVAL", "3s");
     let outcome = job.program(&program("exits"), &["show"]).run();
@@ -215,9 +192,7 @@ fn network_library_settings_of_the_user_apply_on_every_host() {
 /// Only the loader of host 1 finds no library.
 #[test]
 fn a_host_that_lacks_the_engine_is_named_in_a_line() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(2);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(net.host(1));
     std::fs::create_dir_all(&folder).expect("a folder");

@@ -5,7 +5,7 @@ use raidshmem_core::settings::Fabric;
 use rustix::process::Signal;
 
 use super::net::{Net, agent};
-use super::support::{Job, example, has_ucx, processes, program};
+use super::support::{Job, Sweep, example, processes, program};
 
 fn with_fewer(job: Job) -> Job {
     over(job, "ucx")
@@ -18,24 +18,20 @@ fn over(job: Job, fabric: &str) -> Job {
 
 #[test]
 fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(8);
     let job = with_fewer(net.job(&[1; 8]));
     let outcome = job.program(&program("farm"), &["300", "1@1", "5@2", "0@3"]).run();
     outcome.status(0).says("PEs 0,1,5 were lost, and the remaining PEs finished");
     let end = "300 tasks done, 5 PEs at the end";
-    outcome.check(outcome.out.contains(end), "the right end was expected");
+    outcome.prints(end);
 }
 
 /// Eight hosts lose three in turn without spares; the five survivors get the right result, and only
 /// work in progress is lost.
 #[test]
 fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(8);
     for (program, words, all, end) in [
         (program("tiles"), ["6", "1@0", "4@1", "6@2", ""], 36, "tiles: 36 tiles, 0 cells wrong"),
@@ -50,27 +46,21 @@ fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
 
 #[test]
 fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     for seed in 0..4u32 {
         let job = with_fewer(Job::new(6)).args(&["--nodes", "6"]);
         let outcome = job.program(&program("twice"), &[&seed.to_string(), "20000000"]).run();
-        outcome.status(0);
-        outcome.check(outcome.out.contains("4 writers died, "), "all writers died");
+        outcome.status(0).prints("4 writers died, ");
     }
 }
 
 /// Whole hosts, killed from outside: the agent, and so its PE and its memory.
 #[test]
 fn of_eight_hosts_three_are_lost_in_turn() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(8);
     let job = with_fewer(net.job(&[1; 8])).with_orphans();
-    let mut run = job.program(&program("fewer"), &["nodes", "1"]).start();
-    run.wait_for("round 0 begins");
+    let mut run = job.program(&program("fewer"), &["nodes", "1"]).until("round 0 begins");
     let killed: Vec<u32> = [2, 7, 0].map(|node| agent(&run, node).pid).into();
     for (round, pid) in killed.into_iter().enumerate() {
         if round > 0 {
@@ -82,23 +72,20 @@ fn of_eight_hosts_three_are_lost_in_turn() {
     outcome.status(0).says("node 2 was lost with PE 2");
     outcome.says("PEs 0,2,7 were lost, and the remaining PEs finished");
     let end = "5 PEs are left after 3 rounds";
-    outcome.check(outcome.out.contains(end), "the right end was expected");
+    outcome.prints(end);
 }
 
 /// Deaths at any moment of any collective, one after another until one PE is left; with one, two
 /// and three PEs per node.
 #[test]
 fn the_living_get_equal_results_whenever_one_dies() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     for seed in 0..24u32 {
         let latest = (20_000 + seed * 37 % 16 * 40_000).to_string();
         let nodes = [6, 3, 2][seed as usize % 3].to_string();
         let job = with_fewer(Job::new(6)).args(&["--nodes", &nodes]);
         let outcome = job.program(&program("sweep"), &[&seed.to_string(), &latest]).run();
-        outcome.status(0);
-        outcome.check(outcome.out.contains(" is left, with "), "one is left");
+        outcome.status(0).prints(" is left, with ");
     }
 }
 
@@ -122,27 +109,22 @@ fn kept(job: Job, mode: &str) -> Job {
 /// hosts, and then the survivors protect each other.
 #[test]
 fn the_last_checkpoint_of_a_pe_lost_with_its_host_is_read_from_the_others() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(5);
-    for (point, number) in
-        [("before", 2), ("encode", 2), ("encoded", 2), ("copy", 3), ("copied", 3), ("after", 3)]
-    {
-        let job = kept(net.job(&[1; 5]), "raid5").kill_node(&[&format!("1@3:{point}")]);
-        let outcome = job.with_orphans().program(&program("degraded"), &["point"]).run();
-        outcome.status(0).says("node 1 was lost with PE 1");
-        let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
-        outcome.check(read == 4, &format!("all have checkpoint {number} at {point}"));
-    }
+    let row = "--kill-node 1@3:{before|encode|encoded|copy|copied|after}";
+    Sweep::of([row]).each(|cell| {
+        let job = kept(net.job(&[1; 5]), "raid5").words(&cell.line).with_orphans();
+        let outcome = job.program(&program("degraded"), &["point"]).run();
+        let number = if cell.nth < 3 { 2 } else { 3 };
+        outcome.says("node 1 was lost with PE 1");
+        outcome.all_print(4, &format!("has read checkpoint {number}"));
+    });
 }
 
 /// Two PEs of a host at once, of one group or of two.
 #[test]
 fn all_pes_of_a_host_are_read_from_the_others() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     for (mode, parity, group) in [("rs", "2", "8"), ("raid5", "1", "4")] {
         let job = kept(net.job(&[2; 4]), mode).env("SHMEM_FT_PARITY", parity);
@@ -156,9 +138,7 @@ fn all_pes_of_a_host_are_read_from_the_others() {
 
 #[test]
 fn the_living_protect_each_other_in_new_groups() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(5);
     for (job, lost) in [
         (kept(net.job(&[1; 5]), "raid5"), &["1", "4", "0"][..]),
@@ -166,7 +146,6 @@ fn the_living_protect_each_other_in_new_groups() {
         (kept(Job::new(6).args(&["--nodes", "3"]), "rs"), &["2", "3"]),
     ] {
         let outcome = job.program(&program("degraded"), &[&["rounds"], lost].concat()).run();
-        outcome.status(0);
-        outcome.check(outcome.out.contains("rounds: as it should be"), "it ends");
+        outcome.status(0).prints("rounds: as it should be");
     }
 }

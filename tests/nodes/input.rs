@@ -1,7 +1,7 @@
 //! The standard input of a job whose PE 0 is on another host.
 
 use super::net::Net;
-use super::support::{Job, has_ucx, program};
+use super::support::{Job, program};
 
 /// Returns a job whose PE 0 is on the second of two hosts.
 fn far(net: &Net, script: &str) -> Job {
@@ -49,9 +49,7 @@ fn stdin_none_is_empty_on_every_pe() {
 
 #[test]
 fn a_substitute_continues_reading_where_the_lost_pe_stopped() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(3);
     let lines: String = (1..=8).map(|line| format!("{line}\n")).collect();
     let job = |words: &[&str]| {

@@ -30,9 +30,8 @@ fn steps(job: Job) -> Job {
 }
 
 fn end(run: Running) -> Outcome {
-    run.stop();
-    let outcome = run.finish();
-    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let outcome = run.end();
+    outcome.status(0).prints("stopped");
     outcome
 }
 
@@ -74,8 +73,7 @@ pub fn detached() -> String {
 #[test]
 fn a_killed_agent_is_known_at_once() {
     let net = Net::new(3);
-    let mut run = patient(net.job(&[1, 0, 0])).start();
-    run.wait_for("ready");
+    let mut run = patient(net.job(&[1, 0, 0])).until("ready");
     let begun = Instant::now();
     processes::signal(agent(&run, 1).pid, Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
@@ -87,8 +85,7 @@ fn a_killed_agent_is_known_at_once() {
     let outcome = end(run);
     outcome.check(outcome.count("no sign of life") == 0, "its supervisor knows: no limit passes");
     // Without its only PE no PE is left.
-    let mut run = patient(net.job(&[0, 1])).start();
-    run.wait_for("ready");
+    let run = patient(net.job(&[0, 1])).until("ready");
     processes::signal(agent(&run, 1).pid, Signal::KILL);
     run.finish().status(137).says("node 1 was lost with PE 0").says("keeps no checkpoint");
 }
@@ -96,8 +93,7 @@ fn a_killed_agent_is_known_at_once() {
 #[test]
 fn a_dead_link_is_a_lost_node_and_a_short_break_is_not() {
     let net = Net::new(3);
-    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
-    run.wait_for("ready");
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).until("ready");
     net.link(1, false);
     std::thread::sleep(LIMIT / 4); // the fault itself: a break of this length
     net.link(1, true);
@@ -115,8 +111,7 @@ fn a_dead_link_is_a_lost_node_and_a_short_break_is_not() {
 #[test]
 fn after_a_partition_exactly_the_launcher_s_side_continues() {
     let net = Net::new(4);
-    let mut run = steps(net.job_by(&detached(), &[1, 0, 0, 0])).start();
-    run.wait_for("ready");
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0, 0])).until("ready");
     let others: Vec<u32> = [2, 3].map(|node| agent(&run, node).pid).into();
     let begun = Instant::now();
     net.part(&[2, 3]);
@@ -159,8 +154,7 @@ fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
 #[test]
 fn a_stopped_node_is_ended_and_does_not_return() {
     let net = Net::new(3);
-    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
-    run.wait_for("ready");
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).until("ready");
     let (first, second, third) = (agent(&run, 1).pid, agent(&run, 2).pid, supervisor(&run, 2).pid);
     let begun = Instant::now();
     processes::signal(first, Signal::STOP);
@@ -207,8 +201,7 @@ fn a_script_s_pe_that_stands_still_with_its_agent_and_supervisor_ends_with_the_l
     let script = format!("{}; exit $?", program("steps").display());
     let job = strict(net.job_by(&detached(), &[0, 1]));
     let job = job.args(&["--fabric", "shm", "sh", "-c", &script]);
-    let mut run = job.with_orphans().start();
-    run.wait_for("ready");
+    let mut run = job.with_orphans().until("ready");
     let (agent, supervisor) = (agent(&run, 1).pid, supervisor(&run, 1).pid);
     let found = run.processes();
     let [shell] = &found.iter().filter(|found| found.parent == agent).collect::<Vec<_>>()[..]
@@ -233,8 +226,7 @@ fn a_script_s_pe_that_stands_still_with_its_agent_and_supervisor_ends_with_the_l
 fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {
     let net = Net::new(2);
     let command = "sh -c 'host=$0; ip netns exec $host \"$@\"; exit 1' {host}";
-    let mut run = patient(net.job_by(command, &[1, 0])).start();
-    run.wait_for("ready");
+    let mut run = patient(net.job_by(command, &[1, 0])).until("ready");
     processes::signal(agent(&run, 1).pid, Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
     let outcome = end(run);

@@ -23,6 +23,7 @@
 //! Each test makes its own network ([`net`]), in its own namespaces, which is removed with it, as
 //! are daemons that run on its hosts ([`daemons`]).
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::net::Net;
 use super::support::cgroup::Group;
-use super::support::{Outcome, has_ucx, program, skip};
+use super::support::{Outcome, program, skip};
 
 /// Runs four PEs on as many hosts, with these limits in MiB; each takes 130 MiB for a checkpoint:
 /// 49 and two thirds of that, and 48 that it has not written. Returns `None` if limits cannot be
@@ -46,9 +46,7 @@ fn done(outcome: &Outcome) -> usize {
 /// All of them together need more than any one has.
 #[test]
 fn hosts_with_memory_for_their_own_pes_suffice() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let Some(outcome) = run([300; 4]) else { return };
     outcome.check(done(&outcome) == 4, "every PE should finish");
     outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
@@ -56,9 +54,7 @@ fn hosts_with_memory_for_their_own_pes_suffice() {
 
 #[test]
 fn a_host_short_of_memory_is_reported_with_its_pes() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let Some(outcome) = run([300, 300, 120, 300]) else { return };
     outcome.check(done(&outcome) == 4, "every PE should finish");
     let named = "is refused: checkpoint refused: PE 2 needs ";

@@ -3,7 +3,7 @@
 
 use super::net::Net;
 use super::support::jacobi::SMALL;
-use super::support::{Job, Outcome, example, has_ucx};
+use super::support::{Job, Outcome, example};
 
 fn over_ucx(net: &Net) -> Job {
     net.job(&[1, 1, 1, 1]).args(&["--fabric", "ucx", "--verbose"]).mode("raid5")
@@ -20,9 +20,7 @@ fn digest(outcome: &Outcome) -> String {
 
 #[test]
 fn every_part_of_the_api_gives_equal_digests_between_hosts_whatever_is_killed() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let teams = |job: Job| job.program(&example("teams"), &[]).run();
     let expected = digest(&teams(Job::new(4).mode("raid5")));
     let net = Net::new(4);
@@ -41,9 +39,7 @@ fn every_part_of_the_api_gives_equal_digests_between_hosts_whatever_is_killed() 
 
 #[test]
 fn the_calls_for_continuing_with_fewer_pes() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     let job = over_ucx(&net).env("SHMEM_FT_SUBSTITUTE", "shrink");
     let outcome = job.env("SHMEM_FT_ROLLBACK", "none").program(&example("fewer"), &[]).run();
@@ -52,9 +48,7 @@ fn the_calls_for_continuing_with_fewer_pes() {
 
 #[test]
 fn the_checkpointed_loop_survives_a_lost_host() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(4);
     let job = over_ucx(&net).kill_node(&["2@4"]).with_orphans();
     job.program(&example("jacobi"), SMALL).run().right_sum(SMALL).says("node 2 was lost");

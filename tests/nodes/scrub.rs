@@ -1,22 +1,19 @@
 //! The scrub between hosts: damage is repaired from PEs that are reached only over the network,
 //! before the loss that needs it.
 
-use std::fs::OpenOptions;
-
 use raidshmem_core::layout::{STAMP, TILE};
 
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
-use super::support::{has_ucx, program};
+use super::support::program;
+use super::support::stall::let_end;
 
 const HOSTS: usize = 4;
 
 /// One tile of each kind, on each of three PEs: the loss that follows needs them all.
 #[test]
 fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     type Spot = (&'static str, fn(&Image) -> usize);
     let spots: [(usize, Spot); 3] = [
         (0, ("snapshot", |image| image.place(image.layout.snapshots[0], 5, 1234))),
@@ -27,8 +24,7 @@ fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
         let net = Net::new(HOSTS);
         let job = net.job(&[1; HOSTS]).args(&["--verbose", "--fabric", "ucx"]).mode(mode);
         let job = job.env("SHMEM_FT_SCRUB", "64M").kill_node(&["1@4:before"]).with_orphans();
-        let mut job = job.program(&program("pause"), &[]).start();
-        job.wait_for("ready");
+        let mut job = job.program(&program("pause"), &[]).until("ready");
         for (pe, (part, spot)) in spots {
             let image = image::all(agent(&job, pe).pid).pop().expect("the host has a PE");
             assert_eq!(image.pe, pe);
@@ -39,12 +35,10 @@ fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
             assert!(line.contains(", repaired from PEs "), "{line}");
             assert_eq!(image.read(at, 1), before, "{mode}: {line}");
         }
-        drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
-        let outcome = job.finish();
-        outcome.status(0).says("node 1 was lost with PE 1");
+        let outcome = let_end(job);
+        // Every PE should finish with the right bytes.
+        outcome.all_print(HOSTS, " is done").says("node 1 was lost with PE 1");
         outcome.says("all PEs resume from checkpoint 3 ");
         outcome.check(outcome.count("damage in") == spots.len(), "one line about each");
-        let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-        outcome.check(done == HOSTS, "every PE should finish with the right bytes");
     }
 }

@@ -272,9 +272,7 @@ fn oshrun_in_a_step_has_the_hosts_of_the_allocation() {
 /// host, by SIGKILL, then a host with all its processes, which Slurm gives up as well.
 #[test]
 fn a_job_of_sbatch_continues_without_its_lost_hosts_on_the_spare_ones() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
     let slurm = Slurm::start(5);
     let script = format!(
@@ -314,9 +312,7 @@ fn a_job_of_sbatch_continues_without_its_lost_hosts_on_the_spare_ones() {
 /// with its state on disk, is queued again, and resumes from there.
 #[test]
 fn a_job_whose_time_limit_expires_is_queued_again_and_continues() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
     let slurm = Slurm::start(3);
     let text = include_str!("../../docs/running.md");

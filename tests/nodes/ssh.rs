@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::daemons::Daemons;
 use super::losses::{BUSY, declared, strict};
-use super::support::{Job, LIMIT, Outcome, has_ucx, jacobi, mounts, processes, program};
+use super::support::{Job, LIMIT, Outcome, jacobi, mounts, processes, program};
 
 /// Long enough that a fault comes before the end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -121,13 +121,10 @@ impl Ssh {
 
 #[test]
 fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let ssh = Ssh::start(4);
     let job = ssh.job("h0:1,h1:1,h2:1,h3:0").args(&["--verbose"]).mode("raid5").with_orphans();
-    let mut run = jacobi::job(job, LONG).start();
-    run.wait_for("checkpoint 3: ");
+    let run = jacobi::job(job, LONG).until("checkpoint 3: ");
     ssh.daemons.net.kill(1, Some(ssh.daemons.id(1)));
     let outcome = run.finish();
     outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PE");
@@ -139,8 +136,7 @@ fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
 fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() {
     let ssh = Ssh::start(3);
     let job = ssh.job_with("config", "h0:1,h1:0,h2:0").args(&["--fabric", "shm"]);
-    let mut run = strict(job).program(&program("steps"), &[]).with_orphans().start();
-    run.wait_for("ready");
+    let mut run = strict(job).program(&program("steps"), &[]).with_orphans().until("ready");
     let of = |host: usize| {
         let all = ssh.daemons.net.processes(&ssh.daemons.net.host(host)).into_iter();
         let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -158,8 +154,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     ssh.daemons.net.link(2, false);
     declared(&mut run, 2, begun, "link down behind ssh");
     assert!(processes::ends_before(agent, Instant::now() + BUSY), "it ends by its lease");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     let silent = outcome.count("no sign of life");
     outcome.status(0).check(silent == 1, "the word of node 1's supervisor comes through ssh");
     ssh.is_clean();

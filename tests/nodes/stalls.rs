@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::support::stall::{goes_on, never_ends, tells_of_a_stopped_pe};
-use super::support::{Job, has_ucx, program};
+use super::support::{Job, program};
 
 /// `SHMEM_FT_STALL` of these jobs: on a busy machine hosts wait for each other for a second.
 const LIMIT: &str = "3";
@@ -18,9 +18,7 @@ fn job(net: &Net, how: &str) -> Job {
 /// that a PE of another host writes.
 #[test]
 fn one_line_names_waiting_pes_by_host_and_the_missing_ones() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(PLACES.len());
     for (how, call) in [("barrier", "shmem_barrier_all"), ("checkpoint", "shmem_checkpoint_all")] {
         let begin = format!("PEs 0-2 wait in {call} for ");
@@ -35,9 +33,7 @@ fn one_line_names_waiting_pes_by_host_and_the_missing_ones() {
 /// The stopped PE is detected without help from its agent.
 #[test]
 fn a_stopped_pe_of_another_host_is_reported_as_stopped() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(PLACES.len());
     tells_of_a_stopped_pe(job(&net, "barrier"));
 }
@@ -45,9 +41,7 @@ fn a_stopped_pe_of_another_host_is_reported_as_stopped() {
 /// PEs in `shmem_finalize` are on hosts of their own, or next to those that wait.
 #[test]
 fn a_call_that_never_ends_ends_the_job_with_its_reason() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let net = Net::new(PLACES.len());
     never_ends(
         &job(&net, "some").run(),

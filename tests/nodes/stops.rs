@@ -21,8 +21,7 @@ fn is_stopped(found: &[Found], pid: u32) -> bool {
 
 #[test]
 fn an_agent_that_is_stopped_for_too_long_is_a_lost_node() {
-    let mut run = steps().with_orphans().start();
-    run.wait_for("ready");
+    let mut run = steps().with_orphans().until("ready");
     let agent = run.agents()[1].pid;
     // Shorter than the limit: nothing happens. The pause is the fault itself.
     processes::signal(agent, Signal::STOP);
@@ -30,12 +29,10 @@ fn an_agent_that_is_stopped_for_too_long_is_a_lost_node() {
     std::thread::sleep(LIMIT / 4);
     processes::signal(agent, Signal::CONT);
     run.wait_until("the agent should go on", |found| !is_stopped(found, agent));
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).check(outcome.count("lost") == 0, "no loss was expected");
 
-    let mut run = steps().with_orphans().start();
-    run.wait_for("ready");
+    let mut run = steps().with_orphans().until("ready");
     let agent = run.agents()[1].pid;
     let begun = Instant::now();
     processes::signal(agent, Signal::STOP);
@@ -44,8 +41,7 @@ fn an_agent_that_is_stopped_for_too_long_is_a_lost_node() {
     note(&format!("a stopped agent: all resume after {:.2} limits", took.as_secs_f64() / 2.0));
     assert!(took >= LIMIT, "{took:?}");
     assert!(!run.processes().iter().any(|found| found.pid == agent), "it is ended, not stopped");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).says("oshrun: node 1: no sign of life for");
     outcome.says("oshrun: node 1 was lost with PE 1");
     outcome.check(outcome.count("was lost with") == 1, "one loss was expected");
@@ -53,8 +49,7 @@ fn an_agent_that_is_stopped_for_too_long_is_a_lost_node() {
 
 #[test]
 fn a_launcher_that_is_stopped_for_too_long_loses_its_job() {
-    let mut run = steps().with_orphans().start();
-    run.wait_for("ready");
+    let mut run = steps().with_orphans().until("ready");
     let launcher = run.launcher();
     let before: Vec<u32> = run.agents().iter().map(|agent| agent.pid).collect();
     processes::signal(launcher, Signal::STOP);
@@ -81,8 +76,7 @@ fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
     run.wait_for("ready");
     processes::signal(pe, Signal::STOP);
     run.wait_for("all PEs resume from checkpoint");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).says("oshrun: PE 1 was stopped for longer than SHMEM_FT_PE_TIMEOUT=1");
     outcome.check(outcome.count("PE 1 was killed by SIGKILL") == 1, "one death was expected");
 }

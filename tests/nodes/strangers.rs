@@ -27,9 +27,8 @@ fn steps(job: Job) -> Job {
 }
 
 fn ends_well(run: Running) -> super::support::Outcome {
-    run.stop();
-    let outcome = run.finish();
-    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let outcome = run.end();
+    outcome.status(0).prints("stopped");
     outcome
 }
 
@@ -43,8 +42,7 @@ fn connect_and_send(at: SocketAddr, bytes: &[u8]) {
 #[test]
 fn strangers_and_members_of_other_jobs_are_refused_and_the_job_continues() {
     let net = Net::new(2);
-    let mut run = steps(net.job(&[1, 0])).start();
-    run.wait_for("ready");
+    let mut run = steps(net.job(&[1, 0])).until("ready");
     let at = address(&run);
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[255; 70_000]] {
         let garbage = garbage.to_vec();
@@ -107,8 +105,7 @@ fn used(pid: u32) -> Duration {
 #[test]
 fn a_launcher_without_descriptors_keeps_connections_pending_without_spinning() {
     let net = Net::new(2);
-    let mut run = steps(net.job(&[1, 0])).start();
-    run.wait_for("ready");
+    let mut run = steps(net.job(&[1, 0])).until("ready");
     let (at, launcher) = (address(&run), run.launcher());
     let pid = Pid::from_raw(launcher as i32).expect("a process");
     let has = |fd: &u64| Path::new(&format!("/proc/{launcher}/fd/{fd}")).exists();
@@ -171,8 +168,7 @@ fn a_replayed_recording_is_refused() {
     let command = format!("{} {{host}}", script.display());
     let words = ["--hosts", &net.list(&[1]), "--listen", &format!("{HUB}:7000")];
     let job = Job::of(&words).args(&["--launch-agent", &command]).inside(&net.hub_path());
-    let mut run = steps(job).start();
-    run.wait_for("ready");
+    let mut run = steps(job).until("ready");
     let bytes = recorded.lock().expect("nobody panics").clone();
     assert!(bytes.len() > 200, "the relay kept what the agent said");
     net.on(0, move || {
@@ -224,8 +220,7 @@ fn holds_a_secret(bytes: &[u8]) -> bool {
 #[test]
 fn the_secret_is_on_no_command_line_and_in_no_environment() {
     let net = Net::new(2);
-    let mut run = steps(net.job(&[1, 0])).start();
-    run.wait_for("ready");
+    let run = steps(net.job(&[1, 0])).until("ready");
     let found = run.processes();
     assert!(found.len() >= 6, "launcher, two supervisors, two agents, a PE");
     for process in found {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use raidshmem_core::settings::Collectives;
 
 use super::net::Net;
-use super::support::{Job, has_ucx, has_ucx_too, program};
+use super::support::{Job, has_ucx_too, program};
 
 fn together() -> PathBuf {
     program("together")
@@ -55,18 +55,14 @@ fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
     let net = Net::new(4);
     let job = by(net.job(&[1, 1, 1, 1]), way).args(&["--verbose", "--fabric", "ucx"]);
     let args = [&["0", "2", microseconds], words].concat();
-    let mut run = job.mode("raid5").with_orphans().program(&together(), &args).start();
-    run.wait_for("back");
-    run.stop();
-    let outcome = run.finish();
+    let run = job.mode("raid5").with_orphans().program(&together(), &args).until("back");
+    let outcome = run.end();
     outcome.status(0).says(lost).check(outcome.out.contains("stopped"), "the end was expected");
 }
 
 #[test]
 fn a_process_and_a_host_lost_amid_collectives_lose_no_bit() {
-    if !has_ucx() {
-        return;
-    }
+    needs!(has_ucx);
     let delays = ["200", "1500", "6000", "14000", "27000", "41000", "58000", "83000"];
     let mut delays = delays.into_iter();
     for way in ["nodes", "doubling", "halving", "auto"] {

@@ -20,9 +20,8 @@ fn steps(net: &Net, hosts: usize, at: usize) -> Job {
 /// Waits for the end of a job that lost exactly these nodes.
 #[track_caller]
 fn end(run: Running, lost: &[usize]) -> Outcome {
-    run.stop();
-    let outcome = run.finish();
-    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let outcome = run.end();
+    outcome.status(0).prints("stopped");
     for node in lost {
         let line = format!("node {node} was lost");
         outcome.check(outcome.count(&line) == 1, &format!("`{line}` was expected once"));
@@ -47,8 +46,7 @@ fn datagrams(net: &Net) -> u64 {
 fn the_launcher_exchanges_heartbeats_only_with_its_children() {
     const HOSTS: usize = 24;
     let net = Net::new(HOSTS);
-    let mut run = steps(&net, HOSTS, HOSTS - 1).start();
-    run.wait_for("ready");
+    let run = steps(&net, HOSTS, HOSTS - 1).until("ready");
     // Twenty periods, measured: an agent sends one datagram in each.
     let (before, begun) = (datagrams(&net), Instant::now());
     std::thread::sleep(Duration::from_secs(4)); // the time over which datagrams are counted
@@ -65,8 +63,7 @@ fn the_launcher_exchanges_heartbeats_only_with_its_children() {
 #[test]
 fn the_death_of_an_inner_node_takes_none_of_those_below_it_along() {
     let net = Net::new(12);
-    let mut run = steps(&net, 12, 9).start();
-    run.wait_for("ready");
+    let mut run = steps(&net, 12, 9).until("ready");
     for node in [0, 11] {
         net.link(node, false);
         declared(&mut run, node, Instant::now(), "an inner node of twelve, link down");
@@ -79,8 +76,7 @@ fn the_death_of_an_inner_node_takes_none_of_those_below_it_along() {
 #[test]
 fn a_parent_that_is_cut_off_with_a_child_gives_it_no_time() {
     let net = Net::new(12);
-    let mut run = steps(&net, 12, 9).start();
-    run.wait_for("ready");
+    let mut run = steps(&net, 12, 9).until("ready");
     let others: Vec<u32> = [0, 8].map(|node| agent(&run, node).pid).into();
     let begun = Instant::now();
     net.part(&[0, 8]);

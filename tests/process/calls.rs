@@ -4,9 +4,7 @@ use super::support::{Job, Outcome, has_ucx_too, program, program_with};
 
 #[track_caller]
 fn ok(outcome: &Outcome) {
-    outcome.status(0);
-    let lines = outcome.out.lines().filter(|line| *line == "conform ok").count();
-    outcome.check(lines == 1, "`conform ok` was expected");
+    outcome.all_print(1, "conform ok");
 }
 
 #[test]
@@ -83,8 +81,7 @@ fn a_misuse_loses_no_output_of_other_pes() {
 fn words_of_the_program_are_zero_again() {
     let ran = |job: Job, args: &[&str]| {
         let outcome = job.program(&program("words"), args).run();
-        outcome.status(0);
-        outcome.check(outcome.out.contains("words ok"), "`words ok` was expected");
+        outcome.status(0).prints("words ok");
     };
     let over = |fabric: &'static str| ["--nodes", "2", "--fabric", fabric];
     let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
@@ -107,8 +104,6 @@ fn words_of_the_program_are_zero_again() {
 fn a_long_double_is_passed_and_reduced_to_its_last_bit() {
     for pes in [1, 2, 5] {
         let outcome = Job::new(pes).program(&program("longdouble"), &[]).run();
-        outcome.status(0);
-        let lines = outcome.out.lines().filter(|line| *line == "longdouble ok").count();
-        outcome.check(lines == 1, "`longdouble ok` was expected");
+        outcome.all_print(1, "longdouble ok");
     }
 }

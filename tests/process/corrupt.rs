@@ -5,7 +5,6 @@
 //! right bytes, or the same error, word for word, on every PE.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::mem::size_of;
 
 use raidshmem_core::layout::{STAMP, TILE};
@@ -20,6 +19,7 @@ use rustix::process::Signal;
 
 use super::support::image::{self, Image};
 use super::support::random::Random;
+use super::support::stall::{let_end, let_on};
 use super::support::{Job, Outcome, Running, processes, program};
 
 const PES: usize = 4;
@@ -142,38 +142,25 @@ impl Rules {
 }
 
 /// Runs a job with a loss in checkpoint 4, and applies `damage` before it.
-fn run(mode: &str, words: &str, env: &[(&str, &str)], damage: impl FnOnce(&[Image])) -> Outcome {
-    run_with(&[], mode, words, env, damage)
+fn run(mode: &str, words: &str, damage: impl FnOnce(&[Image])) -> Outcome {
+    run_with(&[], mode, words, damage)
 }
 
 /// Like [`run`], for a program with arguments.
-fn run_with(
-    args: &[&str],
-    mode: &str,
-    words: &str,
-    env: &[(&str, &str)],
-    damage: impl FnOnce(&[Image]),
-) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
-    let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));
-    let job = job.args(&["--verbose", "--nodes", "4"]).args(&words);
-    let mut job = job.program(&program("pause"), args).start();
-    job.wait_for("ready");
+fn run_with(args: &[&str], mode: &str, words: &str, damage: impl FnOnce(&[Image])) -> Outcome {
+    let job = Job::line(words).mode(mode).env("SHMEM_FT_SCRUB", "off");
+    let job = job.args(&["--verbose", "--nodes", "4"]);
+    let job = job.program(&program("pause"), args).until("ready");
     let images = image::all(job.launcher());
     assert_eq!(images.len(), PES, "the launcher holds the memory of every PE");
     damage(&images);
     // Opened by the waiting PE 0, which reads until this close.
-    drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
-    job.finish()
+    let_end(job)
 }
 
 #[track_caller]
 fn goes_on(outcome: &Outcome) {
-    outcome.status(0);
-    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should finish");
-    outcome.says("all PEs resume from checkpoint 3 ");
+    outcome.all_print(PES, " is done").says("all PEs resume from checkpoint 3 ");
 }
 
 /// Checks that the job ended as the rules require.
@@ -193,7 +180,7 @@ fn ends(outcome: &Outcome, verdict: Option<&str>) {
 fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &mut Random) {
     let words = if with_node { "--kill-node 1@4:before" } else { "--kill 1@4:before" };
     let mut verdict = None;
-    let outcome = run(mode, words, &[], |images| {
+    let outcome = run(mode, words, |images| {
         let rules = Rules::new(mode, images);
         for &(pe, spot) in spots {
             images[pe].flip(rules.at(&images[pe], spot), random.below(8) as u32);
@@ -210,15 +197,13 @@ fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &
 /// bit costs nothing, even if no parity is to spare.
 #[test]
 fn a_flipped_bit_in_any_word_of_a_header_is_harmless() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let mut random = Random::new(1);
     for word in 0..size_of::<Header>() / 8 {
         for (pe, words) in [(0, "--kill-node 1@4:before"), (1, "--kill 1@4:before")] {
             let bit = random.below(64);
             println!("word {word} of PE {pe}, bit {bit}");
-            let outcome = run("raid5", words, &[], |images| {
+            let outcome = run("raid5", words, |images| {
                 images[pe].flip(images[pe].layout.store + word * 8 + bit / 8, bit as u32 % 8);
             });
             goes_on(&outcome);
@@ -232,7 +217,7 @@ fn a_header_that_is_destroyed_is_a_lost_store() {
     for (mode, verdict) in
         [("rs", None), ("raid5", Some("unrecoverable: group 0 lost PEs 0,1, parity 1"))]
     {
-        let outcome = run(mode, "--kill-node 1@4:before", &[], |images| {
+        let outcome = run(mode, "--kill-node 1@4:before", |images| {
             let header = images[0].layout.store;
             images[0].write(header, &[0xff; size_of::<Header>()]);
         });
@@ -242,9 +227,7 @@ fn a_header_that_is_destroyed_is_a_lost_store() {
 
 #[test]
 fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let mut random = Random::new(2);
     for mode in ["double", "raid4", "raid5", "rs"] {
         for with_node in [false, true] {
@@ -266,10 +249,10 @@ fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
 /// warned at the start. Without damage all is well.
 #[test]
 fn without_checksums_damage_is_data() {
-    let bare = [("SHMEM_FT_CHECKSUM", "0")];
-    for words in ["--kill 1@4:before", "--kill-node 1@4:before"] {
-        goes_on(run("raid5", words, &bare, |_| ()).says("SHMEM_FT_CHECKSUM=0: damage to a "));
-        let outcome = run("raid5", words, &bare, |images| {
+    for kill in ["--kill", "--kill-node"] {
+        let words = format!("SHMEM_FT_CHECKSUM=0 {kill} 1@4:before");
+        goes_on(run("raid5", &words, |_| ()).says("SHMEM_FT_CHECKSUM=0: damage to a "));
+        let outcome = run("raid5", &words, |images| {
             let rules = Rules::new("raid5", images);
             images[2].flip(rules.at(&images[2], Spot::Snapshot(4, 20_000)), 3);
         });
@@ -301,16 +284,14 @@ fn damage_counts_against_the_parity_like_a_loss() {
 /// Bits anywhere in the store in use, few and many, with and without the loss of memory.
 #[test]
 fn random_damage_is_repaired_or_named() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for seed in 0..40 {
         let mut random = Random::new(1000 + seed);
         let mode = ["raid5", "rs"][random.below(2)];
         let with_node = random.below(2) == 0;
         let words = if with_node { "--kill-node 1@4:before" } else { "--kill 1@4:before" };
         let mut verdict = None;
-        let outcome = run(mode, words, &[], |images| {
+        let outcome = run(mode, words, |images| {
             let rules = Rules::new(mode, images);
             let spots: Vec<(usize, Spot)> = (0..1 + random.below(5))
                 .map(|_| {
@@ -337,8 +318,8 @@ fn random_damage_is_repaired_or_named() {
 /// recovery from that loss and after it: the parity was recomputed in between.
 #[test]
 fn parity_that_no_rebuild_reads_is_recomputed_too() {
-    let faults = [("SHMEM_FT_INJECT", "1@4:before,node:2@3:resume")];
-    let outcome = run("raid5", "", &faults, |images| {
+    let faults = "SHMEM_FT_INJECT=1@4:before,node:2@3:resume";
+    let outcome = run("raid5", faults, |images| {
         let rules = Rules::new("raid5", images);
         images[0].flip(rules.at(&images[0], Spot::Parity(0, 17)), 5);
         assert!(rules.verdict(&[(0, Spot::Parity(0, 17))], &[2]).is_some());
@@ -351,7 +332,7 @@ fn parity_that_no_rebuild_reads_is_recomputed_too() {
 /// The slot of the previous checkpoint is not part of this one: damage in it does not matter.
 #[test]
 fn damage_in_the_free_slot_is_harmless() {
-    let outcome = run("raid5", "--kill-node 1@4:before", &[], |images| {
+    let outcome = run("raid5", "--kill-node 1@4:before", |images| {
         for image in images {
             let free = image.layout.slots[0];
             let other = image.layout.slots[1];
@@ -375,7 +356,7 @@ fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
         [("checkpoint", "rs"), ("checkpoint", "raid5"), ("pe", "rs"), ("pe", "raid5")]
     {
         let mut verdict = None;
-        let outcome = run(mode, "--kill-node 1@4:before", &[], |images| {
+        let outcome = run(mode, "--kill-node 1@4:before", |images| {
             let rules = Rules::new(mode, images);
             let slot = rules.protection.slot_of(CheckpointNumber(NUMBER));
             let slots = images[0].layout.slots;
@@ -401,11 +382,10 @@ fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
 /// Copies the stores of one job into another, headers included.
 fn another_job() {
     let other = Job::new(PES).mode("raid5").args(&["--nodes", "4"]);
-    let mut other = other.program(&program("pause"), &[]).start();
-    other.wait_for("ready");
+    let other = other.program(&program("pause"), &[]).until("ready");
     let theirs = image::all(other.launcher());
     for (of, verdict) in [(vec![2], None), (vec![0, 2], Some(()))] {
-        let outcome = run("rs", "--kill-node 1@4:before", &[], |images| {
+        let outcome = run("rs", "--kill-node 1@4:before", |images| {
             for &pe in &of {
                 let (ours, theirs) = (&images[pe], &theirs[pe]);
                 let parts = [(ours.layout.store, 4096)].into_iter();
@@ -421,8 +401,7 @@ fn another_job() {
         let verdict = verdict.map(|()| "unrecoverable: group 0 lost PEs 0-2, parity 2");
         ends(&outcome, verdict);
     }
-    drop(OpenOptions::new().write(true).open(other.folder().join("go")).expect("its fifo"));
-    other.finish().status(0);
+    let_end(other).status(0);
 }
 
 /// Resumes the PE that stopped itself, after `meanwhile`.
@@ -447,7 +426,7 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
         (with_node, 2, live, false),
         (with_node, 1, live, true),
     ] {
-        let outcome = run_with(&["readonly"], "raid5", words, &[], |images| {
+        let outcome = run_with(&["readonly"], "raid5", words, |images| {
             let layout = &images[pe].layout;
             let heap = layout.heap..layout.heap + 9 * TILE;
             let range = ReadOnly::within(&heap).expect("whole tiles");
@@ -470,14 +449,13 @@ fn damage_between_check_and_use_is_found_by_all() {
         let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
         let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
         let job = job.env("SHMEM_FT_NODE_TIMEOUT", "600").args(&["--verbose", "--nodes", "4"]);
-        let mut job = job.program(&program("pause"), &[]).start();
-        job.wait_for("ready");
+        let mut job = job.program(&program("pause"), &[]).until("ready");
         let images = image::all(job.launcher());
         let rules = Rules::new(mode, &images);
         let tiles = (0..rules.snapshot_tiles()).map(|tile| (0, Spot::Snapshot(tile, 0)));
         let held = (0..rules.parity_tiles(0)).map(|tile| (0, Spot::Parity(tile, 0)));
         let spots: Vec<(usize, Spot)> = tiles.chain(held).collect();
-        drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
+        let_on(&job);
         at_its_stop(&mut job, || {
             spots.iter().for_each(|&(_, spot)| images[0].flip(rules.at(&images[0], spot), 3));
         });

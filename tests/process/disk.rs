@@ -62,12 +62,16 @@ impl Store {
         Job::new(4).mode("raid5").args(&["--resume", self.text()]).args(words)
     }
 
+    /// Runs a job that restarts from that set, in any case.
+    fn resume_set(&self, number: u64) -> Outcome {
+        let exact = format!("{}@{number}", self.text());
+        jacobi::job(Job::new(4).mode("raid5").args(&["--resume", &exact]), LONG).run()
+    }
+
     /// Runs a job that writes sets here, and kills all of it.
     fn fill(&self, words: &[&str]) {
-        let mut run = jacobi::job(self.job("raid5", words), LONG).with_orphans().start();
-        run.wait_for("set-2,");
-        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-        run.finish().status(137);
+        let run = jacobi::job(self.job("raid5", words), LONG).with_orphans().until("set-2,");
+        run.kill();
     }
 
     pub(super) fn oshinfo(&self, words: &[&str]) -> Output {
@@ -80,6 +84,13 @@ impl Drop for Store {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Flips a bit in the last tile of a file; a second call restores it.
+pub(super) fn flip_last(file: &Path) {
+    let mut bytes = fs::read(file).expect("a file");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(file, bytes).expect("written");
 }
 
 #[test]
@@ -118,9 +129,7 @@ fn files_of_output_continue_where_a_job_resumes() {
 /// and before its first checkpoint is made.
 #[test]
 fn a_resumed_job_survives_losses() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = Store::new();
     store.fill(&[]);
     let (number, _) = store.newest();
@@ -144,8 +153,7 @@ fn killed_and_resumed_until_it_is_through() {
             run.finish().right_sum(LONG); // it had already ended
             break;
         }
-        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-        run.finish().status(137);
+        run.kill();
         let names = store.names();
         let parts = names.iter().filter(|name| name.ends_with(".part")).count();
         assert!(parts <= 1 && names.len() <= 4, "{names:?}");
@@ -170,22 +178,16 @@ fn a_damaged_byte_in_the_newest_set_takes_the_previous_one() {
     let store = Store::new();
     store.fill(&[]);
     let (number, set) = store.newest();
-    let mut bytes = fs::read(set.join("pe-2")).expect("a file");
-    *bytes.last_mut().expect("bytes") ^= 1;
-    fs::write(set.join("pe-2"), bytes).expect("written");
+    flip_last(&set.join("pe-2"));
     let outcome = jacobi::job(store.resume(&[]), LONG).run();
     outcome.right_sum(LONG).says(&format!("set {number} is skipped: "));
     outcome.says("pe-2: damaged: the checksum of tile").says("oshrun: begins from set ");
-    let exact = format!("{}@{number}", store.text());
-    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
-    refused(&jacobi::job(job, LONG).run(), "pe-2: damaged: the checksum of tile");
+    refused(&store.resume_set(number), "pe-2: damaged: the checksum of tile");
 }
 
 #[test]
 fn mismatches_are_refused_with_one_line() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = Store::new();
     refused(&jacobi::job(store.resume(&[]), LONG).run(), "there is no complete checkpoint");
     store.fill(&[]);
@@ -202,28 +204,25 @@ fn mismatches_are_refused_with_one_line() {
     refused(&resume(4, text, "single"), "raid5 or rs, not single");
     let other = store.resume(&[]).program(&program("steps"), &[]).run();
     refused(&other, "was written by another build of the program");
-    let exact = format!("{text}@{number}");
     // A tile with a changed byte, a truncated file, a link, the file of another PE.
     let (file, bytes) = (set.join("pe-2"), fs::read(set.join("pe-2")).expect("a file"));
-    let mut damaged = bytes.clone();
-    let last = damaged.len() - 1;
-    damaged[last] ^= 1;
-    fs::write(&file, &damaged).expect("written");
-    refused(&resume(4, &exact, "raid5"), "pe-2: damaged: the checksum of tile");
+    let last = bytes.len() - 1;
+    flip_last(&file);
+    refused(&store.resume_set(number), "pe-2: damaged: the checksum of tile");
     fs::write(&file, &bytes[..last]).expect("written");
-    refused(&resume(4, &exact, "raid5"), "pe-2: cut short");
+    refused(&store.resume_set(number), "pe-2: cut short");
     let older = resume(4, text, "raid5");
     older.right_sum(LONG).says(&format!("set {number} is skipped: "));
     fs::copy(set.join("pe-1"), &file).expect("copied");
-    refused(&resume(4, &exact, "raid5"), "pe-2: it belongs to another set");
+    refused(&store.resume_set(number), "pe-2: it belongs to another set");
     fs::remove_file(&file).expect("removed");
     std::os::unix::fs::symlink(set.join("pe-1"), &file).expect("a link");
-    refused(&resume(4, &exact, "raid5"), "pe-2: ");
+    refused(&store.resume_set(number), "pe-2: ");
     fs::remove_file(&file).expect("removed");
     fs::write(&file, &bytes).expect("written");
-    resume(4, &exact, "raid5").right_sum(LONG);
+    store.resume_set(number).right_sum(LONG);
     fs::write(set.join("manifest"), "RAIDSETM").expect("written");
-    refused(&resume(4, &exact, "raid5"), "manifest: cut short");
+    refused(&store.resume_set(number), "manifest: cut short");
 }
 
 #[test]
@@ -241,9 +240,7 @@ fn a_folder_that_cannot_be_had_and_a_mode_without_copies_are_refused() {
 /// Disks that fail: the job continues, with one warning.
 #[test]
 fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     if !rustix::process::getuid().is_root() {
         return skip("root", "not root");
     }
@@ -271,8 +268,7 @@ fn a_disk_that_vanishes_is_a_warning() {
         let store = Store::new();
         let gone = store.0.with_extension("gone");
         let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_LAYOUT", layout);
-        let mut run = jacobi::job(job.env("SHMEM_FT_INTERVAL", "0.5"), LONG).start();
-        run.wait_for("set-1,");
+        let run = jacobi::job(job.env("SHMEM_FT_INTERVAL", "0.5"), LONG).until("set-1,");
         fs::rename(&store.0, &gone).expect("it goes");
         fs::write(&store.0, "").expect("something else stands there");
         let outcome = run.finish();
@@ -289,14 +285,12 @@ fn a_node_writes_no_faster_than_its_rate() {
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_INTERVAL", "0.05");
     let job = job.env("SHMEM_FT_STORE_RATE", "64K").program(&program("steps"), &[]);
-    let mut run = job.start();
-    run.wait_for("set-2,");
+    let mut run = job.until("set-2,");
     let begun = Instant::now();
     run.wait_for("set-3,");
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(300), "{took:?}");
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
     // At this rate a set takes at least 16 seconds: the job ends before that, and removes it.
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_STORE_RATE", "64K");
@@ -324,9 +318,7 @@ fn sets_are_kept_listed_checked_and_deleted() {
         serde_json::from_slice(&store.oshinfo(&["--json"]).stdout).expect("JSON");
     assert_eq!((&json["sets"][0]["set"], &json["sets"][0]["pes"]), (&number.into(), &4.into()));
     let file = set.join("pe-0");
-    let mut bytes = fs::read(&file).expect("a file");
-    *bytes.last_mut().expect("bytes") ^= 0x10;
-    fs::write(&file, bytes).expect("written");
+    flip_last(&file);
     let damaged = store.oshinfo(&["--verify"]);
     assert_eq!(damaged.status.code(), Some(1));
     assert!(text(&damaged).contains("not whole: ") && text(&damaged).contains("pe-0: damaged"));
@@ -344,16 +336,13 @@ fn sets_are_kept_listed_checked_and_deleted() {
 /// The store is smaller, and a job restarts from it. The next one may write uncompressed.
 #[test]
 fn compressed_sets_are_smaller_and_hold() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_COMPRESS", "3");
     let mut run = jacobi::job(job, LONG).with_orphans().start();
     let line = run.wait_for("set-2,");
     assert!(line.contains(" compressed from "), "{line}");
-    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-    run.finish().status(137);
+    run.kill();
     let listed = store.oshinfo(&["--verify"]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.status.success() && text.contains(" compressed from "), "{text}");
@@ -372,9 +361,7 @@ fn compressed_sets_are_smaller_and_hold() {
     let middle = bytes.len() - bytes.len() / 4;
     bytes[middle] ^= 4;
     fs::write(&file, &bytes).expect("written");
-    let exact = format!("{}@{set}", store.text());
-    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
-    refused(&jacobi::job(job, LONG).run(), "pe-3: damaged: the checksum of tile");
+    refused(&store.resume_set(set), "pe-3: damaged: the checksum of tile");
     fs::write(&file, &bytes[..middle]).expect("written");
     let words = ["--resume", store.text()];
     let outcome = jacobi::job(store.job("raid5", &words), LONG).run();
@@ -394,8 +381,7 @@ fn a_job_that_is_asked_to_stop_can_continue() {
         let store = Store::new();
         let words: &[&str] = if ask == "USR1" { &["--stop-signal", "USR1"] } else { &[] };
         let job = store.job("raid5", words).env("SHMEM_FT_STORE_EVERY", "1000000");
-        let mut run = jacobi::job(job, LONG).start();
-        run.wait_for("checkpoint 3: ");
+        let run = jacobi::job(job, LONG).until("checkpoint 3: ");
         match ask {
             "TERM" => run.signal(Signal::TERM),
             "USR1" => run.signal(Signal::USR1),
@@ -413,9 +399,7 @@ fn a_job_that_is_asked_to_stop_can_continue() {
 /// whether it should stop, or calls a checkpoint that is not due.
 #[test]
 fn agents_pass_on_the_signal_that_asks_for_a_stop() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for (kind, words) in [("stops", ["--stop-signal", "USR1"]), ("long", ["--nodes", "2"])] {
         let store = Store::new();
         let with = |words: &[&str]| Job::new(2).mode("raid5").args(words);
@@ -424,16 +408,14 @@ fn agents_pass_on_the_signal_that_asks_for_a_stop() {
             job.program(&program("interval"), &[kind, "2000"])
         };
         let job = program(with(&words)).env("SHMEM_FT_STORE_EVERY", "1000000");
-        let mut run = job.start();
-        run.wait_for("goes on");
+        let run = job.until("goes on");
         let asks = if kind == "stops" { Signal::USR1 } else { Signal::TERM };
         run.agents().iter().for_each(|agent| signal(agent.pid, asks));
         let outcome = run.finish();
         outcome.status(75).says("the job stops after its next checkpoint");
         outcome.says("stopped on request, with checkpoint ");
         let again = program(with(&["--resume", store.text()])).run();
-        again.status(0);
-        again.check(again.out.contains("right: "), "a right sum was expected");
+        again.status(0).check(again.out.contains("right: "), "a right sum was expected");
     }
 }
 
@@ -441,8 +423,7 @@ fn agents_pass_on_the_signal_that_asks_for_a_stop() {
 fn a_second_signal_to_an_agent_ends_it_at_once() {
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INJECT", STANDS);
-    let mut run = job.program(&program("steps"), &[]).start();
-    run.wait_for("PE 0 is process ");
+    let mut run = job.program(&program("steps"), &[]).until("PE 0 is process ");
     let agent = run.agents()[1].pid;
     signal(agent, Signal::TERM);
     run.wait_for("stops after its next checkpoint");
@@ -457,18 +438,15 @@ fn a_second_signal_to_an_agent_ends_it_at_once() {
 fn a_second_signal_ends_it_at_once_and_without_a_store_there_is_no_stop() {
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_INJECT", STANDS);
-    let mut run = job.program(&program("steps"), &[]).start();
-    run.wait_for("PE 0 is process ");
+    let mut run = job.program(&program("steps"), &[]).until("PE 0 is process ");
     run.signal(Signal::TERM);
     run.wait_for("stops after its next checkpoint");
     run.signal(Signal::TERM);
     run.finish().status(143).says("stopped by SIGTERM");
     let job = Job::new(2).mode("raid5").program(&program("steps"), &[]);
-    let mut run = job.start();
-    run.wait_for("ready");
+    let run = job.until("ready");
     let output = ask_to_stop(run.launcher());
     let line = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && line.contains("this job has no SHMEM_FT_STORE"));
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
 }

@@ -4,10 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rustix::process::Signal;
-
-use super::disk::{LONG, Store, refused};
-use super::support::processes::signal;
+use super::disk::{LONG, Store, flip_last, refused};
 use super::support::{Job, Outcome, jacobi, sample};
 
 /// Four nodes, each with a PE and a disk.
@@ -26,8 +23,7 @@ impl Disks {
         let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for_another("is on disk"); // not set-2, which may be abandoned
-        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-        run.finish().status(137);
+        run.kill();
         disks
     }
 
@@ -42,6 +38,11 @@ impl Disks {
 
     fn resume(&self, mode: &str) -> Outcome {
         self.resume_at(self.0.text(), mode, &["--nodes", "4"])
+    }
+
+    /// Restarts from that set, in any case.
+    fn resume_set(&self, set: u64) -> Outcome {
+        self.resume_at(&format!("{}@{set}", self.0.text()), "raid5", &["--nodes", "4"])
     }
 
     fn node(&self, node: usize) -> PathBuf {
@@ -71,10 +72,7 @@ impl Disks {
 
     /// Flips a bit in the last tile of a file of a set; a second call restores it.
     fn damage(&self, node: usize, set: u64, name: &str) {
-        let file = self.node(node).join(format!("set-{set}")).join(name);
-        let mut bytes = fs::read(&file).expect("a file");
-        *bytes.last_mut().expect("bytes") ^= 1;
-        fs::write(&file, bytes).expect("written");
+        flip_last(&self.node(node).join(format!("set-{set}")).join(name));
     }
 }
 
@@ -100,9 +98,7 @@ fn a_job_continues_though_as_many_disks_as_parities_are_wiped() {
 
 #[test]
 fn with_all_disks_nothing_is_rebuilt_and_nodes_and_mode_may_be_others() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let disks = Disks::fill("raid5");
     let whole = disks.resume("raid5");
     whole.right_sum(LONG).says("oshrun: begins from set ");
@@ -115,13 +111,10 @@ fn with_all_disks_nothing_is_rebuilt_and_nodes_and_mode_may_be_others() {
 
 #[test]
 fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let disks = Disks::fill("raid5");
     let set = disks.common();
-    let given = format!("{}@{set}", disks.0.text());
-    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let resume = || disks.resume_set(set);
     disks.damage(1, set, "parity-1");
     resume().right_sum(LONG).says("parity-1: damaged: the checksum of tile");
     disks.damage(1, set, "parity-1"); // it is intact again
@@ -145,15 +138,12 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
 /// or not.
 #[test]
 fn a_damaged_tile_of_every_pe_is_repaired_by_one_parity() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for level in ["0", "1"] {
         let disks = Disks::fill_at("raid5", level);
         let set = disks.common();
-        let given = format!("{}@{set}", disks.0.text());
         (0..4).for_each(|node| disks.damage(node, set, &format!("pe-{node}")));
-        let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+        let outcome = disks.resume_set(set);
         outcome.right_sum(LONG);
         for pe in 0..4 {
             outcome.says(&format!("pe-{pe}: damaged: the checksum of tile"));
@@ -164,13 +154,10 @@ fn a_damaged_tile_of_every_pe_is_repaired_by_one_parity() {
 
 #[test]
 fn damaged_parity_and_lost_disks_of_compressed_sets_are_repaired() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let disks = Disks::fill_at("raid5", "1");
     let set = disks.common();
-    let given = format!("{}@{set}", disks.0.text());
-    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let resume = || disks.resume_set(set);
     disks.damage(3, set, "parity-3");
     resume().right_sum(LONG).says("parity-3: damaged: the checksum of tile");
     disks.damage(3, set, "parity-3");
@@ -267,8 +254,7 @@ fn a_set_that_one_node_has_committed_is_complete() {
         fs::remove_file(set.join("manifest")).expect("it has one");
         fs::rename(&set, folder.join(format!("{:016x}-1.part", 7))).expect("renamed");
     }
-    let given = format!("{}@{set}", disks.0.text());
-    let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    let outcome = disks.resume_set(set);
     outcome.right_sum(LONG).says(&format!("begins from set {set}"));
     outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
 }
@@ -280,13 +266,11 @@ fn a_pe_that_moved_begins_where_its_file_is() {
     let words = ["--nodes", "4", "--kill-node", "3@3"];
     // A checkpoint made before the agents learn of the previous one overtakes it.
     let job = disks.local(disks.0.job("raid5", &words)).env("SHMEM_FT_INTERVAL", "0.02");
-    let mut run = jacobi::job(job, LONG).with_orphans().start();
-    run.wait_for("all PEs resume from");
+    let mut run = jacobi::job(job, LONG).with_orphans().until("all PEs resume from");
     for _ in 0..2 {
         run.wait_for("is on disk");
     }
-    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-    run.finish().status(137);
+    run.kill();
     let outcome = disks.resume("raid5");
     outcome.right_sum(LONG).says("oshrun: begins from set ");
     outcome.check(!outcome.err.contains("rebuilt"), "its file is on another disk");
@@ -294,9 +278,7 @@ fn a_pe_that_moved_begins_where_its_file_is() {
 
 #[test]
 fn killed_and_resumed_on_their_own_disks_until_it_is_through() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let disks = Disks::fill("raid5");
     for more in 1..4 {
         disks.wipe(more);
@@ -310,8 +292,7 @@ fn killed_and_resumed_on_their_own_disks_until_it_is_through() {
             run.finish().right_sum(LONG); // it had already ended
             return;
         }
-        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-        run.finish().status(137);
+        run.kill();
     }
     disks.resume("raid5").right_sum(LONG);
 }

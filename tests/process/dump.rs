@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use raidshmem_core::protocol;
 use rustix::process::Signal;
 
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Running, processes, program};
 
 fn dump(job: &str) -> Output {
@@ -31,8 +31,7 @@ fn holds(text: &str, words: &[&str]) {
 fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_TRACE", "debug").args(&["--nodes", "2"]);
     let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let mut run = job.until("ready");
     let stopped = run.pid_of(3);
     processes::signal(stopped, Signal::STOP);
     let waits = |text: &str| {
@@ -59,16 +58,14 @@ fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     let times: Vec<&&str> = times.iter().filter(|time| time.as_bytes()[2] == b':').collect();
     assert!(times.len() > 12 && times.is_sorted(), "{text}");
     processes::signal(stopped, Signal::CONT);
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The events of a dead process are listed with those of its substitute.
 #[test]
 fn the_last_events_of_a_lost_pe_outlive_it() {
     let job = Job::new(4).mode("raid5").kill(&["1@2:encode"]).args(&["-v"]);
-    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let run = job.program(&program("pause"), &[]).leaves("go").until("ready");
     let text = dump_of(&run);
     holds(
         &text,
@@ -79,8 +76,7 @@ fn the_last_events_of_a_lost_pe_outlive_it() {
             " launcher: lost: PE 1 (was killed by SIGKILL)\n",
         ],
     );
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).says("PE 1: reports: reached injected fault 0");
 }
 
@@ -90,11 +86,9 @@ fn events_are_described_in_plain_english() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
     let job = job.env("SHMEM_DEBUG", "1").env("SHMEM_FT_TRACE", "debug");
     let job = job.kill(&["1@2:encode"]).kill_node(&["2@4"]);
-    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let run = job.program(&program("pause"), &[]).leaves("go").until("ready");
     let text = dump_of(&run);
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).says(": rebuilding (done), now meeting after the rebuild");
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
     let states = protocol::ALL.map(|at| format!("{at:?}"));
@@ -122,13 +116,11 @@ fn is_camel_case(word: &str) -> bool {
 #[test]
 fn a_pe_keeps_nothing_if_it_is_not_to() {
     let job = Job::new(2).mode("raid5").env("SHMEM_FT_TRACE", "off");
-    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let run = job.program(&program("pause"), &[]).leaves("go").until("ready");
     let text = dump_of(&run);
     holds(&text, &["\nPE 0: process ", "\nPE 1: process ", " launcher: "]);
     assert!(!text.contains(" PE "), "{text}");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// A PE that waits for something that never happens is reported, with its last events.
@@ -136,12 +128,10 @@ fn a_pe_keeps_nothing_if_it_is_not_to() {
 fn a_stall_is_reported_with_the_last_events() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
     let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
-    let mut run = job.start();
-    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
+    let mut run = job.until("PEs 0-2 wait in shmem_barrier_all for ");
     run.wait_for("last events (oshrun --dump");
     run.wait_for(" PE 0: view 1 joined");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 #[test]

@@ -199,8 +199,7 @@ fn a_script_around_the_program_changes_nothing() {
     let jacobi = program("jacobi");
     let script = format!("{} {}; exit $?", jacobi.display(), SMALL.join(" "));
     for words in ["--kill 1@3:copy --kill 2@5", "--nodes 4 --kill-node 1@3 --kill 3@4:before"] {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let job = Job::new(4).mode("raid5").args(&words).args(&["sh", "-c", &script]);
+        let job = Job::line(words).mode("raid5").args(&["sh", "-c", &script]);
         job.run().right_sum(SMALL);
     }
     let script = format!("{} finalize 7; exit $?", program("exits").display());

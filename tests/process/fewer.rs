@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::support::{Job, Outcome, processes, program};
+use super::support::{Job, Outcome, Sweep, processes, program};
 
 mod walk;
 
@@ -18,11 +18,6 @@ fn run(pes: usize, name: &str, args: &[&str]) -> Outcome {
     job(pes).program(&program(name), args).run()
 }
 
-#[track_caller]
-fn prints(outcome: &Outcome, text: &str) {
-    outcome.check(outcome.out.contains(text), &format!("`{text}` was expected"));
-}
-
 #[test]
 fn a_task_farm_that_loses_pes_ends_right() {
     for (losses, left) in [
@@ -33,8 +28,7 @@ fn a_task_farm_that_loses_pes_ends_right() {
         (&["0@1", "1@2", "2@3", "3@4", "4@5"], 1),
     ] {
         let outcome = run(6, "farm", &[&["300"], losses].concat());
-        outcome.status(0);
-        prints(&outcome, &format!("300 tasks done, {left} PEs at the end"));
+        outcome.status(0).prints(&format!("300 tasks done, {left} PEs at the end"));
         let told = match losses {
             [] => continue,
             [_] => "PE 1 was lost, and the remaining PEs finished",
@@ -57,8 +51,7 @@ fn a_farm_loses_nodes_in_turn() {
         processes::signal(agents[node.min(agents.len() - 1)].pid, Signal::KILL);
     }
     let outcome = running.finish();
-    outcome.status(0);
-    prints(&outcome, "2 PEs are left after 3 rounds");
+    outcome.status(0).prints("2 PEs are left after 3 rounds");
 }
 
 /// Deaths at any moment of any collective, one after another until one PE is left.
@@ -67,8 +60,7 @@ fn the_living_get_equal_results_whenever_one_dies() {
     for seed in 0..16u32 {
         let latest = (20_000 + seed * 37 % 16 * 20_000).to_string();
         let outcome = run(6, "sweep", &[&seed.to_string(), &latest]);
-        outcome.status(0);
-        prints(&outcome, " is left, with ");
+        outcome.status(0).prints(" is left, with ");
     }
 }
 
@@ -76,16 +68,14 @@ fn the_living_get_equal_results_whenever_one_dies() {
 #[test]
 fn a_team_reuses_the_words_of_another_once_no_pe_reads_them() {
     let outcome = run(3, "reuse", &["stopped", "100"]);
-    outcome.status(0);
-    prints(&outcome, "stopped: as it should be");
+    outcome.status(0).prints("stopped: as it should be");
 }
 
 /// Teams have all kinds of numbers; their words do not conflict.
 #[test]
 fn a_collect_is_right_in_teams_of_any_number() {
     let outcome = run(3, "reuse", &["collect", "120"]);
-    outcome.status(0);
-    prints(&outcome, "collect: as it should be");
+    outcome.status(0).prints("collect: as it should be");
 }
 
 #[test]
@@ -107,8 +97,7 @@ fn a_product_of_matrices_loses_the_tasks_that_were_begun() {
 fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
     let torn = |args: &[&str]| -> [u32; 2] {
         let outcome = run(6, "twice", args);
-        outcome.status(0);
-        prints(&outcome, "4 writers died, ");
+        outcome.status(0).prints("4 writers died, ");
         let words: Vec<&str> = outcome.out.split(' ').collect();
         [3, 8].map(|at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0))
     };
@@ -129,20 +118,17 @@ fn two_copies_are_kept_on_two_nodes() {
     };
     let line = "shmemx_ft_put2: shadow 1: expected a PE on another node than pe 0, so that no loss";
     let outcome = nodes(&["one-node"]);
-    outcome.status(2);
-    outcome.check(outcome.err.contains(line), "a line");
+    outcome.status(2).says(line);
     for args in [["shadows", "2"], ["one-node-left", "2"]] {
         let outcome = nodes(&args);
-        outcome.status(0);
-        prints(&outcome, &format!("{}: as it should be", args[0]));
+        outcome.status(0).prints(&format!("{}: as it should be", args[0]));
     }
 }
 
 #[test]
 fn two_copies_are_kept_on_two_pes() {
     let outcome = run(3, "fewer", &["one-copy"]);
-    outcome.status(2);
-    outcome.check(outcome.err.contains("shmemx_ft_put2: shadow 1: expected another PE"), "a line");
+    outcome.status(2).says("shmemx_ft_put2: shadow 1: expected another PE");
 }
 
 /// Returns a job that keeps checkpoints for degraded reads.
@@ -162,8 +148,7 @@ fn the_last_checkpoint_of_a_lost_pe_is_read_from_parity() {
         (rs(), &["0", "5"]),
     ] {
         let outcome = job.program(&program("degraded"), &[&["read"], lost].concat()).run();
-        outcome.status(0);
-        prints(&outcome, "read: as it should be");
+        outcome.status(0).prints("read: as it should be");
     }
 }
 
@@ -171,8 +156,7 @@ fn the_last_checkpoint_of_a_lost_pe_is_read_from_parity() {
 fn more_than_the_parity_covers_is_a_status() {
     let words = ["fallen", "1", "2"];
     let outcome = kept(4, "raid5").program(&program("degraded"), &words).run();
-    outcome.status(0);
-    prints(&outcome, "fallen: as it should be");
+    outcome.status(0).prints("fallen: as it should be");
 }
 
 /// PEs die one after another, and each is read from the last checkpoint of its survivors.
@@ -187,93 +171,66 @@ fn the_living_protect_each_other_in_new_groups() {
         (kept(4, "raid5").env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages"), &["2", "0"]),
     ] {
         let outcome = job.program(&program("degraded"), &[&["rounds"], lost].concat()).run();
-        outcome.status(0);
-        prints(&outcome, "rounds: as it should be");
+        outcome.status(0).prints("rounds: as it should be");
     }
 }
 
 #[test]
 fn too_few_to_protect_each_other_keep_the_last_checkpoint() {
     let outcome = kept(2, "raid5").program(&program("degraded"), &["last", "0"]).run();
-    outcome.status(0);
-    prints(&outcome, "last: as it should be");
+    outcome.status(0).prints("last: as it should be");
     let line = "PE 1: checkpoint refused: a group of 1 PE cannot hold 1 parity: needs at least 2";
-    outcome.check(outcome.err.contains(line), "the lowest that lives says why");
+    outcome.says(line);
 }
-
-/// The readable checkpoint, 2 or 3, after a death at each step.
-const LEFT_AT: [(&str, u32); 7] = [
-    ("before", 2),
-    ("quiesce", 2),
-    ("encode", 2),
-    ("encoded", 2),
-    ("copy", 3),
-    ("copied", 3),
-    ("after", 3),
-];
 
 /// A death at every step of the first checkpoint in new groups: all have the previous one, from
 /// which both lost PEs can be read, or this one, which lacks the first. At `before` it is the call
 /// that reports the first loss.
 #[test]
 fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
-    for (point, number) in LEFT_AT.into_iter().skip(1) {
-        for snapshots in ["1", "2"] {
-            let job = kept(6, "rs").env("SHMEM_FT_PARITY", "2");
-            let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).kill(&[&format!("3@3:{point}")]);
-            let outcome = job.program(&program("degraded"), &["point", "1"]).run();
-            outcome.status(0);
-            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
-            outcome.check(read == 4, &format!("all have checkpoint {number} at {point}"));
-        }
-    }
+    let steps = "{quiesce|encode|encoded|copy|copied|after}";
+    Sweep::of([format!("SHMEM_FT_SNAPSHOTS={{1|2}} --kill 3@3:{steps}")]).each(|cell| {
+        let job = kept(6, "rs").env("SHMEM_FT_PARITY", "2").words(&cell.line);
+        let outcome = job.program(&program("degraded"), &["point", "1"]).run();
+        let number = if cell.nth < 3 { 2 } else { 3 };
+        outcome.all_print(4, &format!("has read checkpoint {number}"));
+    });
 }
 
 /// A death at every step of a checkpoint: all PEs, including the lost one, are read from the
 /// previous checkpoint or from this one, and from the same one everywhere.
 #[test]
 fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
-    for (point, number) in LEFT_AT {
-        for snapshots in ["1", "2"] {
-            let job = kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", snapshots);
-            let job = job.kill(&[&format!("1@3:{point}")]);
-            let outcome = job.program(&program("degraded"), &["point"]).run();
-            outcome.status(0);
-            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
-            outcome.check(read == 3, &format!("all have checkpoint {number} at {point}"));
-        }
-    }
+    Sweep::of(["SHMEM_FT_SNAPSHOTS={1|2} --kill 1@3:{checkpoint}"]).each(|cell| {
+        let job = kept(4, "raid5").words(&cell.line);
+        let outcome = job.program(&program("degraded"), &["point"]).run();
+        let number = if cell.nth < 4 { 2 } else { 3 };
+        outcome.all_print(3, &format!("has read checkpoint {number}"));
+    });
 }
 
 #[test]
 fn a_wait_returns_until_the_loss_is_acknowledged() {
     let outcome = run(3, "fewer", &["waits"]);
     outcome.status(0);
-    ["PE 0 waited", "PE 2 waited"].iter().for_each(|text| prints(&outcome, text));
+    ["PE 0 waited", "PE 2 waited"].iter().for_each(|text| _ = outcome.prints(text));
 }
 
 /// A death at every step of a checkpoint. Nothing is saved in such a job, but the steps exist.
 #[test]
 fn a_checkpoint_call_fails_once_and_on_all_alike() {
-    for point in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
-        let pe = [&*format!("1@3:{point}")];
-        let node = [&*format!("1@3:{point}")];
-        for (job, left) in
-            [(job(4).kill(&pe), 3), (job(4).args(&["--nodes", "2"]).kill_node(&node), 2)]
-        {
-            let outcome = job.program(&program("fewer"), &["checkpoints"]).run();
-            outcome.status(0);
-            let seen = outcome.out.matches("has seen the failure").count();
-            outcome.check(seen == left, &format!("{left} PEs are left at {point}"));
-        }
-    }
+    Sweep::of(["{--kill|--nodes 2 --kill-node} 1@3:{checkpoint}"]).each(|cell| {
+        let left = if cell.line.contains("--nodes") { 2 } else { 3 };
+        let outcome = job(4).words(&cell.line).program(&program("fewer"), &["checkpoints"]).run();
+        outcome.all_print(left, "has seen the failure");
+    });
 }
 
 #[test]
 fn each_callback_runs_once_per_loss_in_its_thread() {
     let outcome = run(4, "fewer", &["handlers"]);
     outcome.status(0);
-    ["PE 0 learned of 1 2", "PE 3 learned of 1 2"].iter().for_each(|text| prints(&outcome, text));
+    ["PE 0 learned of 1 2", "PE 3 learned of 1 2"].iter().for_each(|text| _ = outcome.prints(text));
 }
 
 #[test]
@@ -284,8 +241,7 @@ fn a_lock_that_a_lost_pe_must_hand_on_ends_the_job_by_name() {
         ("tested", "PE 1, which held it or waited for it, was lost"),
     ] {
         let outcome = run(4, "fewer", &["lock", what]);
-        outcome.status(3);
-        outcome.check(outcome.err.contains(cause), cause);
+        outcome.status(3).says(cause);
     }
     run(4, "fewer", &["lock", "cleared"]).status(0);
 }
@@ -294,22 +250,19 @@ fn a_lock_that_a_lost_pe_must_hand_on_ends_the_job_by_name() {
 fn the_status_is_that_of_the_living_pes() {
     for (args, status) in [(["exit", "0"], 0), (["exit", "5"], 5)] {
         let outcome = run(3, "fewer", &args);
-        outcome.status(status);
-        outcome.check(outcome.err.contains("PE 1 was lost"), "the lost is named");
+        outcome.status(status).says("PE 1 was lost");
     }
 }
 
 #[test]
 fn a_job_whose_pes_are_all_lost_ends() {
     let outcome = run(2, "fewer", &["all"]);
-    outcome.status(3);
-    outcome.check(outcome.err.contains("unrecoverable: every PE was lost"), "it says so");
+    outcome.status(3).says("unrecoverable: every PE was lost");
 }
 
 #[test]
 fn the_state_of_a_lost_pe_is_shown() {
-    let mut running = job(3).program(&program("fewer"), &["hold"]).start();
-    running.wait_for("PE 1 is lost, and we wait");
+    let running = job(3).program(&program("fewer"), &["hold"]).until("PE 1 is lost, and we wait");
     let launcher = running.launcher().to_string();
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
     let shown = std::process::Command::new(oshrun).args(["--status", &launcher]).output().unwrap();

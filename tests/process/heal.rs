@@ -1,8 +1,7 @@
 //! New parity groups after PEs have moved, so that the job survives the next loss, too.
 
 use super::support::jacobi::{self, SMALL};
-use super::support::{Job, Outcome};
-use super::{RECOVERY, STEPS};
+use super::support::{Cell, Job, Outcome, STEPS, Sweep};
 
 /// The line of a job that survives every single loss again, thanks to new groups.
 const SURVIVES: &str = "the job now survives the loss of any one node or domain";
@@ -20,6 +19,11 @@ fn job(pes: usize, losses: &[&str]) -> Job {
 
 fn run(pes: usize, losses: &[&str]) -> Outcome {
     jacobi::job(job(pes, losses), SMALL).run()
+}
+
+/// Runs a job whose PE 2 moves.
+fn moved(cell: &Cell) -> Outcome {
+    jacobi::job(cell.job().args(&["--verbose", "--nodes", "4"]), SMALL).run()
 }
 
 /// PE 2 moves to node 1, which holds a member of its group; then node 1 is lost.
@@ -68,41 +72,30 @@ fn a_loss_at_each_step_of_the_change_is_borne_by_the_groups_of_the_checkpoint_th
 /// and from the moves that the launcher sends.
 #[test]
 fn new_groups_are_known_though_all_processes_die() {
-    for (nth, step) in STEPS.into_iter().enumerate() {
-        let number = 4 + nth % 2;
-        let rules: Vec<String> = (0..4).map(|pe| format!("{pe}@{number}:{step}")).collect();
-        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
-        let job = job(4, &["2@3", "1@7"]).kill(&rules);
-        let outcome = jacobi::job(job, SMALL).run();
-        outcome.right_sum(SMALL).says(FROM_PAIRS);
-    }
+    let kills = [0, 1, 2, 3].map(|pe| format!("--kill {pe}@{{4,5}}:{{}}")).join(" ");
+    let kills = kills.replacen("{}", "{checkpoint}", 1);
+    Sweep::of([format!("--mode raid5 --kill-node 2@3 --kill-node 1@7 {kills}")])
+        .each(|cell| _ = moved(cell).right_sum(SMALL).says(FROM_PAIRS));
 }
 
 /// A second loss strikes during a recovery that uses the new groups.
 #[test]
 fn a_loss_in_a_recovery_by_new_groups_is_a_further_loss() {
-    for step in RECOVERY {
-        for pe in [0, 3] {
-            let job = job(4, &["2@3", "1@5"]).kill(&[&format!("{pe}@5:{step}")]);
-            jacobi::job(job, SMALL).run().right_sum(SMALL);
-        }
-    }
+    let row = "--mode raid5 --kill-node 2@3 --kill-node 1@5 --kill {0|3}@5:{recovery}";
+    Sweep::of([row]).each(|cell| _ = moved(cell).right_sum(SMALL));
 }
 
 /// Groups change in every mode that has groups, also with a requested group size.
 #[test]
 fn groups_change_in_every_mode() {
-    for (mode, name, value) in [
-        ("double", "SHMEM_FT_GROUP_SIZE", "4"),
-        ("raid4", "SHMEM_FT_DELTA", "on"),
-        ("raid5", "SHMEM_FT_GROUP_SIZE", "4"),
-        ("raid5", "SHMEM_FT_SNAPSHOTS", "2"),
-        ("raid5", "SHMEM_FT_DELTA", "on"),
-        ("rs", "SHMEM_FT_PARITY", "1"),
-    ] {
-        let job = job(4, &["2@3", "1@5"]).mode(mode).env(name, value);
-        jacobi::job(job, SMALL).run().right_sum(SMALL).says(SURVIVES);
-    }
+    let settings = [
+        "--mode {double|raid5} SHMEM_FT_GROUP_SIZE=4",
+        "--mode {raid4|raid5} SHMEM_FT_DELTA=on",
+        "--mode raid5 SHMEM_FT_SNAPSHOTS=2",
+        "--mode rs SHMEM_FT_PARITY=1",
+    ];
+    Sweep::of(settings.map(|settings| format!("{settings} --kill-node 2@3 --kill-node 1@5")))
+        .each(|cell| _ = moved(cell).right_sum(SMALL).says(SURVIVES));
 }
 
 /// Groups of two take more memory than one of four. If memory is short, the groups do not change.

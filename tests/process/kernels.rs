@@ -18,9 +18,7 @@ fn job(mode: &str) -> Job {
 
 #[test]
 fn lost_nodes_lose_no_byte_on_any_of_them() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for kernel in Kernel::available() {
         for mode in ["raid5", "rs"] {
             let job = job(mode).env(KNOB, kernel.name());

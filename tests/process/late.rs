@@ -4,12 +4,13 @@
 
 use rustix::process::Signal;
 
-use super::support::{Job, Outcome, processes, program};
+use super::support::{Job, Outcome, Sweep, processes, program};
 
-/// Runs the example of the README, whose last checkpoint is its 21st.
-fn count(mode: &str, words: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("count"), &[]).run()
+/// Runs the example of the README, whose last checkpoint is its 21st, in each cell of these rows.
+fn all_count(rows: &[&str]) {
+    Sweep::of(rows).each(|cell| {
+        counted(&cell.job().args(&["--verbose"]).program(&program("count"), &[]).run());
+    });
 }
 
 /// Checks for the sum, once, from PE 0's last process.
@@ -21,39 +22,38 @@ fn counted(outcome: &Outcome) {
 
 #[test]
 fn a_loss_after_the_last_checkpoint_is_harmless() {
-    for mode in ["double", "raid4", "raid5", "rs"] {
-        for pe in 0..4 {
-            let outcome = count(mode, &format!("--kill {pe}@21"));
+    for pe in 0..4 {
+        let row = format!("--mode {{double|raid4|raid5|rs}} --verbose --kill {pe}@21");
+        Sweep::of([row]).each(|cell| {
+            let outcome = cell.job().program(&program("count"), &[]).run();
             counted(&outcome);
             outcome.says(&format!("PE {pe} continues alone from checkpoint 21"));
-        }
+        });
     }
-    for pe in 0..4 {
-        counted(&count("raid5", &format!("--nodes 4 --kill-node {pe}@21")));
-    }
-    counted(&count("rs", "--kill 1@21 --kill 3@21"));
-    counted(&count("rs", "--nodes 4 --kill-node 1@21 --kill-node 3@21"));
+    all_count(&[
+        "--mode raid5 --nodes 4 --kill-node {0|1|2|3}@21",
+        "--mode rs --kill 1@21 --kill 3@21",
+        "--mode rs --nodes 4 --kill-node 1@21 --kill-node 3@21",
+    ]);
 }
 
 /// Some may have passed its last barrier, and some not.
 #[test]
 fn a_loss_in_the_last_checkpoint_is_harmless() {
-    for point in ["before", "encode", "encoded", "copy", "copied"] {
-        counted(&count("raid5", &format!("--kill 2@21:{point}")));
-        counted(&count("raid5", &format!("--nodes 4 --kill-node 0@21:{point}")));
-    }
+    all_count(&[
+        "--mode raid5 --kill 2@21:{before|encode|encoded|copy|copied}",
+        "--mode raid5 --nodes 4 --kill-node 0@21:{before|encode|encoded|copy|copied}",
+    ]);
 }
 
 /// Loss of a PE that serves the recovery from within `shmem_finalize`, and of one that rolls back.
 #[test]
 fn a_second_loss_in_that_recovery_is_survived_too() {
-    for point in ["settle", "decided", "verify"] {
-        counted(&count("rs", &format!("--kill 2@21 --kill 1@21:{point}")));
-        counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill-node 1@21:{point}")));
-    }
-    for point in ["rebuild", "restore", "resume"] {
-        counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill 2@21:{point}")));
-    }
+    all_count(&[
+        "--mode rs --kill 2@21 --kill 1@21:{settle|decided|verify}",
+        "--mode rs --nodes 4 --kill-node 2@21 --kill-node 1@21:{settle|decided|verify}",
+        "--mode rs --nodes 4 --kill-node 2@21 --kill 2@21:{rebuild|restore|resume}",
+    ]);
 }
 
 /// It stops when the others are already in `shmem_finalize`, and is lost much later.
@@ -90,10 +90,8 @@ fn late(how: &str) -> Outcome {
 #[test]
 fn an_independent_substitute_finishes() {
     let outcome = late("silent");
-    outcome.status(0);
     for line in ["0 ends with 100, 100", "2 ends with 102, 204", "3 ends with 103, 103"] {
-        let line = format!("PE {line}");
-        outcome.check(outcome.out.lines().any(|found| found == line), &line);
+        outcome.all_print(1, &format!("PE {line}"));
     }
 }
 

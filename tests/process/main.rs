@@ -46,6 +46,7 @@
 //! - [`tools`]: programs under debuggers, profilers and sanitizers
 //! - [`written`]: checkpoints that get the written pages from the kernel
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -112,8 +113,6 @@ mod telling;
 mod tools;
 mod written;
 
-/// Steps of a checkpoint at which a PE may be killed.
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
 /// Steps of the calls about read-only memory, and of the checkpoint after one.
 const READONLY: [&str; 7] = [
     "readonly",
@@ -124,20 +123,34 @@ const READONLY: [&str; 7] = [
     "writable-copy",
     "writable-copied",
 ];
-/// Steps of a recovery.
-const RECOVERY: [&str; 7] =
-    ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
 
 #[test]
 fn the_steps_are_the_library_s() {
     use raidshmem_core::inject::Point;
+    use support::{RECOVERY, STEPS};
     assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&READONLY).chain(&RECOVERY)));
+}
+
+#[test]
+fn a_row_stands_for_each_of_its_cells() {
+    let cells = std::cell::RefCell::new(Vec::new());
+    support::Sweep::of(["-n 6 {a|b} {0,1}@{x|y|z}:{}"]).each(|cell| {
+        assert_eq!(cell.pes(), 6);
+        cells.borrow_mut().push(format!("{} {}", cell.line, cell.nth));
+    });
+    let of = |one: &str| ["0@x:x 0", "1@y:y 1", "0@z:z 2"].map(|rest| format!("-n 6 {one} {rest}"));
+    assert_eq!(cells.into_inner(), [of("a"), of("b")].concat());
 }
 
 /// Checks the output of programs that compare all of their memory after each restart.
 #[track_caller]
 fn right(pes: usize, outcome: &support::Outcome) {
-    outcome.status(0);
-    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == pes, "every PE should find its memory right");
+    outcome.all_print(pes, " is right");
+}
+
+/// Runs `sparse`, which compares all of its memory after each restart, in each cell of these rows.
+fn sparse(begin: &str, rows: &[&str]) {
+    support::Sweep::of(rows.iter().map(|row| format!("{begin} {row}"))).each(|cell| {
+        right(cell.pes(), &cell.job().program(&support::program("sparse"), &[]).run());
+    });
 }

@@ -1,6 +1,8 @@
 //! State that a restart restores: allocator, pointers, statics, registered private memory; and
 //! state that it leaves alone: output, environment, excluded memory. The programs check themselves.
 
+use std::path::Path;
+
 use super::support::{Job, Outcome, has_tool, program, program_with};
 
 /// Losses of every kind: memory adopted, rebuilt, in the middle of a checkpoint, twice.
@@ -20,8 +22,7 @@ const LOSSES: &[&str] = &[
 ];
 
 fn run(name: &str, args: &[&str], mode: &str, words: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "32M").args(&words);
+    let job = Job::line(words).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "32M");
     job.program(&program(name), args).run()
 }
 
@@ -38,9 +39,7 @@ fn line<'a>(outcome: &'a Outcome, begins: &str) -> &'a str {
 /// back with them.
 #[test]
 fn allocations_between_checkpoints_are_undone() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let quiet = run("heap", &[], "none", "");
     let sum = line(&quiet, "heap sum=");
     for mode in ["raid5", "rs", "double"] {
@@ -55,22 +54,21 @@ fn allocations_between_checkpoints_are_undone() {
     }
 }
 
+/// Loses PEs, and checks that output works in survivors and substitutes to the end.
+#[track_caller]
+fn statics_are_right(program: &Path, mode: &str, words: &str) {
+    let outcome = Job::line(words).mode(mode).program(program, &["-x", "last"]).run();
+    line(&outcome, "statics ok");
+    (0..4).for_each(|pe| _ = outcome.prints(&format!("PE {pe} at step 5")));
+}
+
 #[test]
 fn statics_roll_back_and_what_is_libc_s_does_not() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-O0"], &["-O2", "-fcommon"]] {
         for words in LOSSES {
             let mode = if words.contains("node") { "raid5" } else { "raid4" };
-            let words: Vec<&str> = words.split_whitespace().collect();
-            let job = Job::new(4).mode(mode).args(&words);
-            let program = super::support::program_with("statics", flags);
-            let outcome = job.program(&program, &["-x", "last"]).run();
-            line(&outcome, "statics ok");
-            for pe in 0..4 {
-                line_of_the_last_step(&outcome, pe);
-            }
+            statics_are_right(&program_with("statics", flags), mode, words);
         }
     }
 }
@@ -81,13 +79,7 @@ fn statics_of_a_program_that_is_bound_lazily_roll_back() {
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,norelro"]] {
         let program = super::support::lazily_bound("statics", flags);
         for words in ["--kill 1@4:before", "--nodes 4 --kill-node 1@4:before"] {
-            let words: Vec<&str> = words.split_whitespace().collect();
-            let job = Job::new(4).mode("raid5").args(&words);
-            let outcome = job.program(&program, &["-x", "last"]).run();
-            line(&outcome, "statics ok");
-            for pe in 0..4 {
-                line_of_the_last_step(&outcome, pe);
-            }
+            statics_are_right(&program, "raid5", words);
         }
     }
 }
@@ -106,8 +98,7 @@ fn statics_of_whatever_alignment_and_linker_roll_back() {
                 let flags = [&flags[..], &[&*linker, aligned]].concat();
                 let program = super::support::program_with("statics", &flags);
                 for words in LOSS {
-                    let words: Vec<&str> = words.split_whitespace().collect();
-                    let job = Job::new(4).mode("raid5").args(&words);
+                    let job = Job::line(words).mode("raid5");
                     line(&job.program(&program, &["-x", "last"]).run(), "statics ok");
                 }
             }
@@ -122,8 +113,7 @@ fn constants_are_symmetric() {
     let run = |job: Job| line(&job.program(&program, &[]).run(), "constants ok").len();
     for how in ["direct", "nodes", "doubling", "halving"] {
         for words in ["--kill 1@3:before", "--nodes 4 --kill-node 1@3:before"] {
-            let words: Vec<&str> = words.split_whitespace().collect();
-            run(Job::new(4).mode("raid5").env("SHMEM_FT_COLLECTIVES", how).args(&words));
+            run(Job::line(words).mode("raid5").env("SHMEM_FT_COLLECTIVES", how));
         }
     }
     run(Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&["1@3"]));
@@ -136,8 +126,7 @@ fn constants_are_symmetric() {
 fn a_child_has_variables_of_its_own() {
     let program = program_with("forks", &["-pthread"]);
     for words in ["", "--nodes 4 --kill-node 1@3:before", "--kill 2@4"] {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let job = Job::new(4).mode("raid5").args(&words);
+        let job = Job::line(words).mode("raid5");
         line(&job.program(&program, &[]).run(), "forks ok");
     }
     let outcome = Job::new(2).program(&program, &["limited"]).run();
@@ -145,13 +134,6 @@ fn a_child_has_variables_of_its_own() {
     outcome.says("a child of fork gets no memory for its static variables");
     let alone = std::process::Command::new(program).output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&alone.stdout), "forks ok\n");
-}
-
-/// Checks that output works in survivors and substitutes to the end.
-#[track_caller]
-fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
-    let line = format!("PE {pe} at step 5");
-    outcome.check(outcome.out.lines().any(|said| said == line), &format!("`{line}` expected"));
 }
 
 #[test]

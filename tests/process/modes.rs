@@ -5,11 +5,8 @@
 //! to be in the same part of the checkpoint, but before barrier A not how far they are in it. Where
 //! that matters, both ends are allowed ([`Then::Either`]), and nothing else.
 
-use super::STEPS;
 use super::support::jacobi::{self, SMALL};
-use super::support::{Job, Outcome};
-
-const PES: usize = 4;
+use super::support::{Outcome, STEPS, Sweep};
 
 /// The expected result of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +27,8 @@ enum Then {
 
 use Then::{Back, Either, Ends, Error, Forward, Some};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loss {
-    Process,
-    Node,
-}
-
-use Loss::{Node, Process};
-
-struct Row {
-    mode: &'static str,
-    loss: Loss,
-    then: [Then; STEPS.len()],
-}
+const PROCESS: &str = "--kill";
+const NODE: &str = "--kill-node";
 
 /// The modes with two parity slots survive one loss at every moment: slot and snapshot of 2 are
 /// untouched until all have the parity of 3 (barrier A), and that suffices from there on.
@@ -56,25 +42,21 @@ struct Row {
 /// half old, half new. At `encoded` it is whole, and so are the others' if they had finished.
 ///
 /// `none` keeps nothing.
-const TABLE: [Row; 12] = [
-    //                                before   quiesce  encode   encoded  copy     copied   after
-    row("none", Process, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
-    row("none", Node, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
-    row("single", Process, [Back, Back, Error, Either, Forward, Forward, Forward]),
-    row("single", Node, [Error, Error, Error, Error, Error, Error, Error]),
-    row("double", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("double", Node, [Back, Back, Either, Either, Forward, Forward, Forward]),
-    row("raid4", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("raid4", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("raid5", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("raid5", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("rs", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
-    row("rs", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
+const TABLE: [(&str, &str, [Then; STEPS.len()]); 12] = [
+    //                             before   quiesce  encode   encoded  copy     copied   after
+    ("none", PROCESS, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
+    ("none", NODE, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
+    ("single", PROCESS, [Back, Back, Error, Either, Forward, Forward, Forward]),
+    ("single", NODE, [Error, Error, Error, Error, Error, Error, Error]),
+    ("double", PROCESS, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("double", NODE, [Back, Back, Either, Either, Forward, Forward, Forward]),
+    ("raid4", PROCESS, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("raid4", NODE, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("raid5", PROCESS, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("raid5", NODE, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("rs", PROCESS, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    ("rs", NODE, [Back, Back, Some, Some, Forward, Forward, Forward]),
 ];
-
-const fn row(mode: &'static str, loss: Loss, then: [Then; STEPS.len()]) -> Row {
-    Row { mode, loss, then }
-}
 
 /// The table has exactly the library's steps.
 #[test]
@@ -91,25 +73,19 @@ fn none_keeps_nothing() {
 
 #[test]
 fn single() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     every_step_of("single");
 }
 
 #[test]
 fn double() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     every_step_of("double");
 }
 
 #[test]
 fn raid4() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     every_step_of("raid4");
 }
 
@@ -120,35 +96,28 @@ fn raid5() {
 
 #[test]
 fn rs() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     every_step_of("rs");
 }
 
 fn every_step_of(mode: &str) {
-    for row in TABLE.iter().filter(|row| row.mode == mode) {
-        for (step, then) in STEPS.into_iter().zip(row.then) {
-            for pe in 0..PES {
-                one(row, step, then, pe);
-            }
+    for (_, loss, then) in TABLE.iter().filter(|(of, ..)| *of == mode) {
+        for pe in 0..4 {
+            let row = format!("--mode {mode} --nodes 4 --verbose {loss} {pe}@3:{{checkpoint}}");
+            Sweep::of([row]).each(|cell| {
+                let outcome = jacobi::job(cell.job(), SMALL).run();
+                ends(&outcome, *loss == NODE, then[cell.nth], pe);
+            });
         }
     }
 }
 
-fn one(row: &Row, step: &str, then: Then, pe: usize) {
-    let rule = format!("{pe}@3:{step}");
-    let job = Job::new(PES).mode(row.mode).args(&["--nodes", "4", "--verbose"]);
-    let job = match row.loss {
-        Process => job.kill(&[&rule]),
-        Node => job.kill_node(&[&rule]),
+fn ends(outcome: &Outcome, with_node: bool, then: Then, pe: usize) {
+    let loss = match with_node {
+        false => format!("oshrun: PE {pe} was killed by SIGKILL"),
+        true => format!("oshrun: node {pe} was lost with PE {pe}"),
     };
-    let outcome = jacobi::job(job, SMALL).run();
-    let loss = match row.loss {
-        Process => format!("oshrun: PE {pe} was killed by SIGKILL"),
-        Node => format!("oshrun: node {pe} was lost with PE {pe}"),
-    };
-    outcome.check(outcome.count(&loss) >= 1, "the loss should be reported");
+    outcome.says(&loss);
     match then {
         Ends => {
             outcome.status(137);
@@ -158,9 +127,9 @@ fn one(row: &Row, step: &str, then: Then, pe: usize) {
             );
             outcome.check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
         }
-        Error => error(&outcome, pe),
-        Either if outcome.status == 3 => error(&outcome, pe),
-        Back | Forward | Some | Either => goes_on(&outcome, then, pe),
+        Error => error(outcome, pe),
+        Either if outcome.status == 3 => error(outcome, pe),
+        Back | Forward | Some | Either => goes_on(outcome, then, pe),
     }
 }
 

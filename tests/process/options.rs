@@ -155,8 +155,7 @@ fn a_substitute_of_pe_0_continues_reading() {
 fn listening(options: &[&str]) -> Running {
     let script = "trap 'echo heard; exit 0' USR1 USR2 QUIT; echo ready; \
                   while :; do sleep 0.01; done";
-    let mut run = sh(&[&["-n2", "--tag-output"], options].concat(), script).start();
-    run.wait_for("PE 0: ready");
+    let mut run = sh(&[&["-n2", "--tag-output"], options].concat(), script).until("PE 0: ready");
     run.wait_for("PE 1: ready");
     run
 }
@@ -188,12 +187,10 @@ fn a_signal_that_kills_is_survived_like_any_death() {
         .args(&["--nodes", "2", "--spares", "1"])
         .leaves("stop")
         .program(&program("steps"), &[])
-        .start();
-    run.wait_for("ready");
+        .until("ready");
     run.signal(Signal::USR1);
     run.wait_for("all PEs resume from checkpoint");
-    run.stop();
-    run.finish().status(0).says("oshrun: PE 1 was killed by SIGUSR1");
+    run.end().status(0).says("oshrun: PE 1 was killed by SIGUSR1");
 }
 
 #[test]
@@ -256,7 +253,7 @@ fn help_has_modes_examples_and_where_to_read_on() {
     let outcome = Job::of(&["--help"]).env("COLUMNS", "80").run();
     outcome.status(0).check(outcome.err.is_empty(), "all of it on standard output");
     for part in ["raid5   2 + 2/(g-1)", "oshrun -n 4 --mode raid5", "docs/running.md", "-x <VAR"] {
-        outcome.check(outcome.out.contains(part), &format!("`{part}` was expected"));
+        outcome.prints(part);
     }
     outcome.check(outcome.out.lines().all(|line| line.len() <= 80), "eighty columns");
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/running.md").exists());

@@ -13,8 +13,7 @@ const LOSSES: [&str; 4] =
     ["", "--kill 1@2", "--nodes 4 --kill-node 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"];
 
 fn job(losses: &str) -> Job {
-    let words: Vec<&str> = losses.split_whitespace().collect();
-    let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "64M").args(&words);
+    let job = Job::line(losses).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "64M");
     job.program(&program("pages"), &[])
 }
 
@@ -66,12 +65,7 @@ fn others_have_them() -> bool {
 
 #[test]
 fn heaps_and_checkpoints_have_huge_pages_whichever_node_is_lost() {
-    if !super::support::long() {
-        return;
-    }
-    if !super::support::huge_pages_are_free() {
-        return;
-    }
+    needs!(long, huge_pages_are_free);
     let large = HugeFiles::new().is_ok() || others_have_them();
     for losses in LOSSES {
         let outcome = job(losses).run();
@@ -81,12 +75,7 @@ fn heaps_and_checkpoints_have_huge_pages_whichever_node_is_lost() {
 
 #[test]
 fn without_mounts_a_namespace_serves_and_without_that_small_pages() {
-    if !super::support::long() {
-        return;
-    }
-    if !super::support::huge_pages_are_free() {
-        return;
-    }
+    needs!(long, huge_pages_are_free);
     for losses in [LOSSES[0], LOSSES[3]] {
         let outcome = job(losses).after(&without_rights(true)).run();
         let large = HugeFiles::by_namespace().is_ok() || others_have_them();
@@ -109,9 +98,7 @@ fn without_mounts_a_namespace_serves_and_without_that_small_pages() {
 
 #[test]
 fn small_heaps_and_users_who_ask_for_it_have_small_pages() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let forced = ["always", "force"].map(|word| memory::huge_pages().as_deref() == Some(word));
     if forced.contains(&true) {
         return super::support::skip("small-pages", "all shared memory here has huge pages");
@@ -129,9 +116,7 @@ fn small_heaps_and_users_who_ask_for_it_have_small_pages() {
 /// Memory that a program allocates costs the same in every mode, until its first checkpoint.
 #[test]
 fn memory_that_is_allocated_takes_none_before_a_checkpoint_does() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for mode in ["none", "single", "raid5", "rs"] {
         for pages in ["auto", "small"] {
             let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "160M");

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::support::jacobi::{self, SMALL};
-use super::support::{Job, Outcome};
+use super::support::{Job, Outcome, Sweep};
 
 const RACKS: &str = "[rack]\nleft = ['node[0-1]']\nright = ['node[2-3]']\n";
 
@@ -30,27 +30,26 @@ impl Drop for Text {
     }
 }
 
-fn run(pes: usize, mode: &str, racks: &Text, words: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(pes).mode(mode).env("SHMEM_FT_DOMAINS", racks.path());
-    jacobi::job(job.args(&["--nodes", "4", "--verbose"]).args(&words), SMALL).run()
+fn run(racks: &Text, line: &str) -> Outcome {
+    let job = Job::line(line).env("SHMEM_FT_DOMAINS", racks.path());
+    jacobi::job(job.args(&["--nodes", "4", "--verbose"]), SMALL).run()
 }
 
 #[test]
 fn a_whole_rack_is_lost_at_once() {
     let racks = Text::new("racks", RACKS);
-    for (pes, mode) in [(4, "raid5"), (4, "rs"), (8, "raid5"), (8, "rs")] {
-        for (rack, step, resumed) in [
-            ("01", "before", 2), // the count of a barrier is lost with PE 0: before one, not after
-            ("23", "before", 2),
-            ("23", "copy", 3),
-        ] {
-            let kill = |node: char| format!("--kill-node {node}@3:{step} ");
-            let outcome = run(pes, mode, &racks, &rack.chars().map(kill).collect::<String>());
+    for (rules, resumed) in [
+        // The count of a barrier is lost with PE 0: before one, not after.
+        ("--kill-node 0@3:before --kill-node 1@3:before", 2),
+        ("--kill-node 2@3:before --kill-node 3@3:before", 2),
+        ("--kill-node 2@3:copy --kill-node 3@3:copy", 3),
+    ] {
+        Sweep::of([format!("-n {{4|8}} --mode {{raid5|rs}} {rules}")]).each(|cell| {
+            let outcome = run(&racks, &cell.line);
             outcome.right_sum(SMALL).says("and of any one node or rack");
             outcome.check(outcome.count("was lost with PE") == 2, "two nodes were to be lost");
             outcome.says(&format!("all PEs resume from checkpoint {resumed} "));
-        }
+        });
     }
 }
 
@@ -59,8 +58,8 @@ fn a_whole_rack_is_lost_at_once() {
 fn after_a_rack_a_node_is_lost() {
     let racks = Text::new("again", RACKS);
     for node in [2, 3] {
-        let words = format!("--kill-node 0@3 --kill-node 1@3 --kill-node {node}@6");
-        run(4, "raid5", &racks, &words).right_sum(SMALL);
+        let rules = format!("--kill-node 0@3 --kill-node 1@3 --kill-node {node}@6");
+        run(&racks, &format!("--mode raid5 {rules}")).right_sum(SMALL);
     }
 }
 

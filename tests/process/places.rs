@@ -10,83 +10,74 @@ use raidshmem_core::store::site::{Called, Calls};
 use raidshmem_core::tree::post::{MeetingId, WORDS, Way, open, seal};
 use raidshmem_segment::words::{Line, SiteWords, Words};
 
-use super::support::stall::let_on;
-use super::support::{Job, Outcome, image, program};
-use super::{RECOVERY, STEPS, right};
+use super::right;
+use super::support::stall::let_end;
+use super::support::{Job, Outcome, Sweep, image, program};
 
 fn run(pes: usize, mode: &str, form: &str, words: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(pes).mode(mode).args(&["--verbose"]).args(&words);
-    job.program(&program("places"), &[form]).run()
+    let line = format!("-n {pes} --mode {mode} --verbose {words}");
+    Job::line(&line).program(&program("places"), &[form]).run()
 }
 
-fn every_step_of(form: &str, option: &str, pes: usize, mode: &str) {
-    for victim in 0..pes {
-        for step in STEPS {
-            right(pes, &run(pes, mode, form, &format!("{option} {victim}@3:{step}")));
-        }
-    }
+/// Checks a form of the program in each cell of these rows.
+fn all_right(form: &str, rows: &[&str]) {
+    Sweep::of(rows).each(|cell| {
+        let job = cell.job().args(&["--verbose"]).program(&program("places"), &[form]);
+        right(cell.pes(), &job.run());
+    });
 }
 
 /// A substitute calls again before the loop, while the others compute.
 #[test]
 fn a_loss_at_every_step_of_a_program_with_two_places() {
-    every_step_of("two", "--kill", 3, "raid5");
-    every_step_of("alone", "--kill", 3, "raid5");
+    for form in ["two", "alone"] {
+        all_right(form, &["-n 3 --mode raid5 --kill {0|1|2}@3:{checkpoint}"]);
+    }
 }
 
 #[test]
 fn a_node_lost_at_every_step_of_a_program_with_two_places() {
-    every_step_of("two", "--nodes 3 --kill-node", 3, "raid5");
+    all_right("two", &["-n 3 --mode raid5 --nodes 3 --kill-node {0|1|2}@3:{checkpoint}"]);
 }
 
 /// Losses at the first of the two places, and at the first call of the second one.
 #[test]
 fn a_loss_at_the_place_before_the_loop() {
-    for words in ["1@1:after", "0@2:before", "2@2:copied", "0@2:after", "1@7:before", "2@7:copy"] {
-        right(3, &run(3, "raid5", "two", &format!("--kill {words}")));
-    }
+    let places = "{1@1:after|0@2:before|2@2:copied|0@2:after|1@7:before|2@7:copy}";
+    all_right("two", &[&format!("-n 3 --mode raid5 --kill {places}")]);
 }
 
 #[test]
 fn every_mode_knows_the_two_places() {
-    for mode in ["single", "double", "raid4", "rs"] {
-        for step in ["before", "copy", "after"] {
-            right(3, &run(3, mode, "two", &format!("--kill 1@3:{step}")));
-            right(3, &run(3, mode, "alone", &format!("--kill 0@3:{step}")));
-        }
-    }
+    all_right("two", &["-n 3 --mode {single|double|raid4|rs} --kill 1@3:{before|copy|after}"]);
+    all_right("alone", &["-n 3 --mode {single|double|raid4|rs} --kill 0@3:{before|copy|after}"]);
 }
 
 /// Two losses in turn, at once, and in the recovery from the first.
 #[test]
 fn two_losses_in_a_program_with_two_places() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for form in ["two", "alone"] {
-        for (one, other) in [(0, 1), (1, 0), (2, 2), (0, 0)] {
-            for (first, second) in [("before", "before"), ("after", "copy"), ("copied", "encode")] {
-                let words = format!("--kill {one}@3:{first} --kill {other}@4:{second}");
-                right(4, &run(4, "rs", form, &words));
-            }
-            right(4, &run(4, "rs", form, &format!("--kill {one}@3 --kill {other}@3:copy")));
-        }
-        for step in RECOVERY {
-            for other in [0, 1, 3] {
-                let words = format!("--kill 1@3:copy --kill {other}@3:{step}");
-                right(4, &run(4, "rs", form, &words));
+        for [one, other] in [[0, 1], [1, 0], [2, 2], [0, 0]] {
+            for (first, second) in [
+                ("3:before", "4:before"),
+                ("3:after", "4:copy"),
+                ("3:copied", "4:encode"),
+                ("3", "3:copy"),
+            ] {
+                let row = format!("--mode rs --kill {one}@{first} --kill {other}@{second}");
+                all_right(form, &[&row]);
             }
         }
+        all_right(form, &["--mode rs --kill 1@3:copy --kill {0|1|3}@3:{recovery}"]);
     }
 }
 
 /// Over an engine, or with the barrier of nodes, the other PEs' words are read in another way.
 #[test]
 fn two_places_on_several_nodes() {
-    for words in ["--nodes 2 --kill 1@3", "--nodes 4 --kill-node 0@3:copied --kill 2@5"] {
-        right(4, &run(4, "rs", "two", words));
-    }
+    let nodes = "{--nodes 2 --kill 1@3|--nodes 4 --kill-node 0@3:copied --kill 2@5}";
+    all_right("two", &[&format!("--mode rs {nodes}")]);
 }
 
 /// Forms that always worked: all PEs call at the place where one tried again, two checkpoints per
@@ -94,22 +85,15 @@ fn two_places_on_several_nodes() {
 #[test]
 fn other_forms_with_several_places_continue() {
     for form in ["wrapped", "halves", "unlike"] {
-        for victim in 0..3 {
-            for step in ["before", "encode", "copy", "after"] {
-                for number in [3, 4] {
-                    right(3, &run(3, "raid5", form, &format!("--kill {victim}@{number}:{step}")));
-                }
-            }
-        }
+        let row = "-n 3 --mode raid5 --kill {0|1|2}@{3|4}:{before|encode|copy|after}";
+        all_right(form, &[row]);
     }
 }
 
 /// Its writes are in no checkpoint, and the others do not wait for it.
 #[test]
 fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_both_places() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let outcome = run(3, "raid5", "rewrites", "--kill 1@3");
     outcome.status(3);
     let source = include_str!("../c/places.c");
@@ -136,8 +120,7 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
 fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
     let job = job.program(&program("stall"), &["places"]).after("mkfifo go").leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let mut run = job.until("ready");
     run.wait_for("PEs 1-3 wait in shmem_checkpoint_all after checkpoint 1 for ");
     let images = image::all(run.launcher());
     let word = |at: usize| images[1].word(at);
@@ -159,8 +142,7 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     images[1].write(at, &bytes);
     drop(images);
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     let source = include_str!("../c/stall.c").lines().enumerate();
     let calls = source.filter(|(_, line)| line.starts_with("            CHECK(shmem_checkpoint"));
     let [own, all] = calls.map(|(at, _)| at + 1).collect::<Vec<_>>()[..] else {
@@ -177,7 +159,5 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
 /// Arrivals are counted separately: neither releases the other.
 #[test]
 fn a_barrier_of_the_program_and_a_checkpoint_do_not_release_each_other() {
-    for nodes in ["", "--nodes 3"] {
-        right(3, &run(3, "raid5", "barrier", nodes));
-    }
+    all_right("barrier", &["-n 3 --mode raid5{| --nodes 3}"]);
 }

@@ -2,58 +2,43 @@
 //! one thread, whatever is lost at any step. The program compares all of its memory after each
 //! restart.
 
-use super::support::{Job, Outcome, has_ucx, program};
-use super::{RECOVERY, STEPS, right};
+use super::sparse;
+use super::support::{Job, program};
 
-fn run(mode: &str, threads: usize, words: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M");
-    let job = job.env("SHMEM_FT_THREADS", &threads.to_string()).args(&words);
-    job.program(&program("sparse"), &[]).run()
-}
+/// Two, three and four threads.
+const THREADS: &str = "SHMEM_FT_THREADS={2,3,4}";
 
 #[test]
 fn a_loss_at_every_step_of_a_checkpoint() {
-    if !super::support::long() {
-        return;
-    }
-    for (index, step) in STEPS.into_iter().enumerate() {
-        let (pe, threads) = (index % 4, 2 + index % 3);
-        for mode in ["raid4", "raid5", "rs"] {
-            let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
-            right(4, &run(mode, threads, &words));
-        }
-        for mode in ["double", "raid5"] {
-            right(4, &run(mode, threads, &format!("--kill {pe}@9:{step}")));
-        }
-    }
-    right(4, &run("single", 3, "--kill 1@9 --kill 2@12:copy"));
+    needs!(long);
+    sparse(
+        THREADS,
+        &[
+            "--mode {raid4|raid5|rs} --nodes 4 --kill-node {0,1,2,3}@9:{checkpoint}",
+            "--mode {double|raid5} --kill {0,1,2,3}@9:{checkpoint}",
+        ],
+    );
+    sparse("SHMEM_FT_THREADS=3", &["--mode single --kill 1@9 --kill 2@12:copy"]);
 }
 
 #[test]
 fn a_second_loss_at_every_step_of_a_recovery() {
-    if !super::support::long() {
-        return;
-    }
-    for (index, step) in RECOVERY.into_iter().enumerate() {
-        let (pe, threads) = (index % 4, 2 + index % 3);
-        let words = format!("--nodes 4 --kill-node 1@5 --kill-node {pe}@5:{step}");
-        right(4, &run("rs", threads, &words));
-        right(4, &run("raid5", threads, &format!("--kill 1@5 --kill {pe}@5:{step}")));
-    }
+    needs!(long);
+    sparse(
+        THREADS,
+        &[
+            "--mode rs --nodes 4 --kill-node 1@5 --kill-node {0,1,2,3}@5:{recovery}",
+            "--mode raid5 --kill 1@5 --kill {0,1,2,3}@5:{recovery}",
+        ],
+    );
 }
 
 /// One more thread fetches the data of remote PEs, and batches of it are divided among the threads.
 #[test]
 fn tiles_of_remote_pes() {
-    if !has_ucx() {
-        return;
-    }
-    for (index, step) in ["encode", "copied", "rebuild", "reencode"].into_iter().enumerate() {
-        let (pe, threads) = (index % 4, 2 + index % 3);
-        let words = "--fabric ucx --nodes 4 --kill-node 2@9";
-        right(4, &run("rs", threads, &format!("{words} --kill-node {pe}@9:{step}")));
-    }
+    needs!(has_ucx);
+    let second = "--kill-node {0,1,2,3}@9:{encode|copied|rebuild|reencode}";
+    sparse(THREADS, &[&format!("--mode rs --fabric ucx --nodes 4 --kill-node 2@9 {second}")]);
 }
 
 /// Returns the number of helper threads, and of usable processors, of each PE.

@@ -1,12 +1,9 @@
 //! Calls before the first checkpoint call, which a substitute repeats: each routine of the tables
 //! returns what it returned before, into variables that no checkpoint holds.
 
-use rustix::process::Signal;
-
 use super::disk::Store;
 use super::right;
 use super::support::prelude::table;
-use super::support::processes::signal;
 use super::support::{Job, program};
 
 /// The memory of a process still exists, that of a node does not; PEs of other nodes are not mapped
@@ -14,8 +11,7 @@ use super::support::{Job, program};
 #[test]
 fn every_routine_gives_a_substitute_what_it_gave_before() {
     for words in ["--kill 1@2", "--nodes 4 --kill 2@3", "--nodes 4 --kill-node 0@2 --kill 0@4"] {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let job = Job::new(4).mode("raid5").args(&["--verbose"]).args(&words);
+        let job = Job::line(words).mode("raid5").args(&["--verbose"]);
         let outcome = job.program(&table(), &["table"]).run();
         right(4, &outcome);
         outcome.says("all PEs resume from checkpoint");
@@ -28,10 +24,8 @@ fn every_routine_returns_in_a_job_that_begins_from_disk() {
     let store = Store::new();
     let nodes = ["--nodes", "4"];
     let job = store.job("raid5", &nodes).env("STEPS", "100000").with_orphans();
-    let mut run = job.program(&table(), &["unheard"]).start();
-    run.wait_for("set-1,");
-    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-    run.finish().status(137);
+    let run = job.program(&table(), &["unheard"]).until("set-1,");
+    run.kill();
     let outcome = store.resume(&nodes).program(&table(), &["unheard"]).run();
     outcome.says("oshrun: begins from set ");
     right(4, &outcome);

@@ -1,43 +1,58 @@
 //! Read-only memory declared by the program: its protection, losses at every point, and mistakes.
 //! The program compares all of its memory.
 
+use super::READONLY;
 use super::support::random::Random;
-use super::support::{Job, Outcome, program, sweep};
-use super::{READONLY, RECOVERY};
+use super::support::{Job, Outcome, Sweep, program};
 
 /// The table of `tests/c/readonly.c`: 3 MiB that are read-only except in some steps.
 const TABLE: u64 = 400 * 1024 * 8;
 
-fn run(words: &str, args: &[&str]) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let pes = if words.contains(&"rs") { 6 } else { 4 };
-    let job = Job::new(pes).env("SHMEM_SYMMETRIC_SIZE", "16M").args(&words);
-    job.program(&program("readonly"), args).run()
+fn run(line: &str, args: &[&str]) -> Outcome {
+    Job::line(line).program(&program("readonly"), args).run()
+}
+
+/// A process of four, a node of four, whose PE goes to a spare, and a node of six.
+const PROCESS: &str = "--mode raid5 --kill";
+const NODE: &str = "--mode raid5 --nodes 4 --spares 1 --kill-node";
+const NODE_OF_SIX: &str = "-n 6 --mode rs --nodes 6 --kill-node";
+/// A second loss after each of them.
+const SECOND: &str = "{--kill 2,--kill 2,--kill-node 4}";
+
+fn all_of_four(step: &str) -> String {
+    format!("--mode raid5 --kill 0@{step} --kill 1@{step} --kill 2@{step} --kill 3@{step}")
+}
+
+/// Runs some cells of these rows.
+fn some_are_right(rows: impl IntoIterator<Item = String>) {
+    Sweep::of(rows).long(6, 24).each(|cell| {
+        let outcome = run(&cell.line, &[]);
+        outcome.says(if cell.line.contains("--kill-node") {
+            "was lost with"
+        } else {
+            "was killed"
+        });
+        is_right(&outcome);
+    });
 }
 
 #[track_caller]
 fn is_right(outcome: &Outcome) {
-    outcome.status(0).check(outcome.out.contains("readonly ok"), "`readonly ok` was expected");
+    outcome.status(0).prints("readonly ok");
 }
 
 /// Deaths in every step of the checkpoints before and after the table is declared, written, and
 /// declared again.
 #[test]
 fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
-    let points = ["encode", "encoded", "copy", "copied", "after"];
-    let mut all = Vec::new();
-    for at in [1, 4, 5, 6, 7, 8] {
+    some_are_right([1, 4, 5, 6, 7, 8].into_iter().flat_map(|at| {
         // Before the first one there is nothing to roll back to.
-        let points = if at == 1 { &points[2..] } else { &points };
-        for (nth, point) in points.iter().enumerate() {
-            let pe = (nth + at) % 4;
-            all.push(format!("--mode raid5 --kill {pe}@{at}:{point}"));
-            all.push(format!("--mode raid5 --nodes 4 --spares 1 --kill-node {pe}@{at}:{point}"));
-        }
-    }
-    for words in sweep(all, (6, 24)) {
-        is_right(&run(&words, &[]));
-    }
+        let all = ["encode", "encoded", "copy", "copied", "after"].into_iter();
+        let points = all.skip(if at == 1 { 2 } else { 0 }).enumerate();
+        points.map(move |(nth, point)| {
+            format!("{{{PROCESS}|{NODE}}} {}@{at}:{point}", (nth + at) % 4)
+        })
+    }));
 }
 
 /// Returns the steps of the two calls, and of the checkpoint after each, with its number.
@@ -54,76 +69,47 @@ fn steps_of_calls() -> Vec<String> {
 /// Deaths of each PE, and of its node, in every step of the two calls.
 #[test]
 fn a_loss_in_any_step_of_a_call_is_survived() {
-    let mut all = Vec::new();
-    for step in steps_of_calls() {
-        for pe in 0..4 {
-            all.push(format!("--mode raid5 --kill {pe}@{step}"));
-            all.push(format!("--mode raid5 --nodes 4 --spares 1 --kill-node {pe}@{step}"));
-            all.push(format!("--mode rs --nodes 6 --kill-node {pe}@{step} --kill-node 5@{step}"));
-        }
-        let four = (0..4).map(|pe| format!("--kill {pe}@{step}")).collect::<Vec<_>>().join(" ");
-        all.push(format!("--mode raid5 {four}"));
-    }
-    for words in sweep(all, (6, 24)) {
-        let outcome = run(&words, &[]);
-        outcome.says(if words.contains("--kill-node") { "was lost with" } else { "was killed" });
-        is_right(&outcome);
-    }
+    some_are_right(steps_of_calls().into_iter().flat_map(|step| {
+        let each = format!("@{step} {{,,--kill-node 5@{step}}}");
+        let mut rows = [0, 1, 2, 3]
+            .map(|pe| format!("{{{PROCESS}|{NODE}|{NODE_OF_SIX}}} {pe}{each}"))
+            .to_vec();
+        rows.push(all_of_four(&step));
+        rows
+    }));
 }
 
 /// Deaths in every step of the two calls, and a second loss in every step of the recovery.
 #[test]
 fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
-    let mut all = Vec::new();
-    for step in steps_of_calls() {
+    some_are_right(steps_of_calls().into_iter().flat_map(|step| {
         let (number, name) = step.split_once(':').expect("a number and a name");
         let number: u32 = number.parse().expect("a number");
         let back = if name == "readonly-agreed" { number } else { number - 1 };
-        for point in RECOVERY {
-            let second = format!("{back}:{point}");
-            all.push(format!("--mode raid5 --kill 1@{step} --kill 2@{second}"));
-            all.push(format!(
-                "--mode raid5 --nodes 4 --spares 1 --kill-node 1@{step} --kill 2@{second}"
-            ));
-            let node = format!("--kill-node 4@{second}");
-            all.push(format!("--mode rs --nodes 6 --kill-node 1@{step} {node}"));
-        }
-    }
-    for words in sweep(all, (6, 24)) {
-        is_right(&run(&words, &[]));
-    }
+        [format!("{SECOND}@{back}:{{recovery}} {{{PROCESS}|{NODE}|{NODE_OF_SIX}}} 1@{step}")]
+    }));
 }
 
 /// A second loss in every step of a recovery; all at once; two nodes under two parities.
 #[test]
 fn a_loss_in_any_step_of_a_recovery_is_survived() {
-    let mut all = Vec::new();
-    for at in [1, 5, 7, 8] {
-        for point in ["settle", "decided", "verify", "restore", "resume"] {
-            all.push(format!("--mode raid5 --kill 1@{at} --kill 2@{at}:{point}"));
-            all.push(format!(
-                "--mode raid5 --nodes 4 --spares 1 --kill-node 1@{at} --kill 2@{at}:{point}"
-            ));
-            let second = format!("--kill-node 4@{at}:{point}");
-            all.push(format!("--mode rs --nodes 6 --kill-node 1@{at} {second}"));
-        }
-        let four = (0..4).map(|pe| format!("--kill {pe}@{at}")).collect::<Vec<_>>().join(" ");
-        all.push(format!("--mode raid5 {four}"));
-    }
-    for words in sweep(all, (6, 24)) {
-        is_right(&run(&words, &[]));
-    }
+    let steps = "{settle|decided|verify|restore|resume}";
+    some_are_right([1, 5, 7, 8].into_iter().flat_map(|at| {
+        let both = format!("{SECOND}@{at}:{steps} {{{PROCESS}|{NODE}|{NODE_OF_SIX}}} 1@{at}");
+        [both, all_of_four(&at.to_string())]
+    }));
 }
 
 /// A PE is killed at an arbitrary moment, even in the calls that declare.
 #[test]
 fn a_loss_at_any_time_is_survived() {
     let mut random = Random::new(4);
-    let mut below = |most: usize| random.below(most).to_string();
-    let all = (0..200).map(|_| [below(4), below(9), below(6000)]).collect();
-    for [pe, step, later] in sweep(all, (8, 24)) {
-        is_right(&run("--mode raid5", &[&pe, &step, &later]));
-    }
+    let mut below = |most: usize| random.below(most);
+    let all = (0..200).map(|_| format!("{} {} {}", below(4), below(9), below(6000)));
+    Sweep::of(all).long(8, 24).each(|cell| {
+        let args: Vec<&str> = cell.line.split(' ').collect();
+        is_right(&run("--mode raid5", &args));
+    });
 }
 
 /// Read-only data is in memory once, with its parity.
@@ -161,7 +147,7 @@ fn unsupported_read_only_ranges_are_saved_normally() {
     for (words, why) in [
         ("--mode double --kill 1@5", "SHMEM_FT_BACKUP_MODE=double: expected raid5 or rs"),
         ("--mode none", "SHMEM_FT_BACKUP_MODE=none: expected raid5 or rs"),
-        ("--mode raid5 -x SHMEM_FT_ROLLBACK=local", "SHMEM_FT_ROLLBACK: expected global"),
+        ("--mode raid5 SHMEM_FT_ROLLBACK=local", "SHMEM_FT_ROLLBACK: expected global"),
     ] {
         let outcome = run(words, &["any"]);
         is_right(&outcome);

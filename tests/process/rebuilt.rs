@@ -3,10 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
-
 use super::disk::{Store, refused};
-use super::support::processes::signal;
 use super::support::{Job, Outcome, program_with, sample};
 
 /// Returns the build of `rebuilt` with this form.
@@ -25,10 +22,8 @@ fn build(store: &Store, form: u32) -> PathBuf {
 fn written(form: u32, layout: &str) -> Store {
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "4"]).env("SHMEM_FT_STORE_LAYOUT", layout);
-    let mut run = job.program(&build(&store, form), &[]).with_orphans().start();
-    run.wait_for("set-2,");
-    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-    run.finish().status(137);
+    let run = job.program(&build(&store, form), &[]).with_orphans().until("set-2,");
+    run.kill();
     store
 }
 
@@ -74,9 +69,7 @@ fn variables_missing_in_another_build_are_refused() {
 
 #[test]
 fn possible_addresses_are_refused_unless_allowed() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = written(4, "shared");
     let by = |words: &[&str]| resume(&store, &build(&store, 5), "shared", words);
     refused(&by(&[]), "variable function may hold an address in it, at byte 0; --resume-rebuilt");
@@ -90,9 +83,7 @@ fn possible_addresses_are_refused_unless_allowed() {
 /// Parity is of no use to it: it covers memory at other addresses.
 #[test]
 fn another_build_does_not_make_up_for_lost_files() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = written(0, "local");
     std::fs::remove_dir_all(store.0.join("node-2")).expect("its disk is wiped");
     is_right(&resume(&store, &build(&store, 0), "local", &[]));

@@ -4,18 +4,18 @@
 //! at a step. With one parity the second is survived if the first is already repaired, or if either
 //! leaves its memory behind; with two parities always.
 
-use super::RECOVERY;
 use super::support::jacobi::{self, SMALL};
-use super::support::{Job, Outcome};
+use super::support::{Outcome, RECOVERY, Sweep};
 
-fn run(mode: &str, words: &str, adopt: &str) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode(mode).args(&["--verbose"]).args(&words);
-    jacobi::job(job.env("SHMEM_FT_ADOPT", adopt), SMALL).run()
+/// Runs each cell of these rows, and checks its end by `check`, which gets the number of its step.
+fn each<T: AsRef<str>>(rows: impl IntoIterator<Item = T>, check: impl Fn(usize, &Outcome)) {
+    Sweep::of(rows).each(|cell| {
+        check(cell.nth, &jacobi::job(cell.job().args(&["--verbose"]), SMALL).run());
+    });
 }
 
 #[track_caller]
-fn goes_on(outcome: &Outcome) {
+fn goes_on(_: usize, outcome: &Outcome) {
     outcome.right_sum(SMALL);
     let lost = outcome.count("was killed by SIGKILL") + outcome.count("was lost with PE");
     outcome.check(lost == 2, "two losses were expected");
@@ -30,21 +30,15 @@ fn ends(outcome: &Outcome) {
     outcome.check(words.contains("group 0 lost "), "the group should be named");
 }
 
-/// Returns the checkpoint that a rule for the substitute must name: while it agrees (`settle`) it
-/// has no agreed checkpoint.
-fn of_substitute(step: &str) -> u32 {
-    if step == "settle" { 0 } else { 3 }
-}
+/// Rules for the substitute of PE 1 at each step: while it agrees (`settle`) it has no agreed
+/// checkpoint.
+const SUBSTITUTE: &str = "{0,3,3,3,3,3,3}:{recovery}";
 
 /// Snapshots of dead processes are whole, except in `single`, which has none: there the dead
 /// process' copies are.
 fn a_process_dies_and_memory_is_adopted(mode: &str) {
-    for step in RECOVERY {
-        for pe in [0, 1, 2] {
-            let at = if pe == 1 { of_substitute(step) } else { 3 };
-            goes_on(&run(mode, &format!("--kill 1@3 --kill {pe}@{at}:{step}"), "1"));
-        }
-    }
+    let second = format!("--mode {mode} --kill 1@3 --kill");
+    each([format!("{second} {{0|2}}@3:{{recovery}}"), format!("{second} 1@{SUBSTITUTE}")], goes_on);
 }
 
 of_each_mode!(a_process_dies_and_memory_is_adopted: single double raid4 raid5 rs);
@@ -52,38 +46,29 @@ of_each_mode!(a_process_dies_and_memory_is_adopted: single double raid4 raid5 rs
 /// With its memory discarded, losing a process is like losing it with its node.
 #[test]
 fn a_process_dies_and_memory_is_rebuilt() {
-    for step in RECOVERY {
-        for pe in [0, 2, 3] {
-            let words = format!("--kill 1@3 --kill {pe}@3:{step}");
-            survivor(step, &run("raid5", &words, "0"));
-            goes_on(&run("rs", &words, "0"));
-        }
-        let at = of_substitute(step);
-        goes_on(&run("raid5", &format!("--kill 1@3 --kill 1@{at}:{step}"), "0"));
-    }
+    let rebuilt = |mode: &str| format!("--mode {mode} SHMEM_FT_ADOPT=0 --kill 1@3 --kill");
+    let second = "{0|2|3}@3:{recovery}";
+    each([format!("{} {second}", rebuilt("raid5"))], survivor);
+    each([format!("{} {second}", rebuilt("rs"))], goes_on);
+    each([format!("{} 1@{SUBSTITUTE}", rebuilt("raid5"))], goes_on);
 }
 
 #[test]
 fn a_node_is_lost() {
-    for step in RECOVERY {
-        let words = format!("--nodes 4 --kill-node 1@3 --kill-node 2@3:{step}");
-        survivor(step, &run("raid5", &words, "1"));
-        goes_on(&run("rs", &words, "1"));
-        // The substitute is on the spares' node.
-        let at = of_substitute(step);
-        let words = format!("--nodes 4 --spares 1 --kill-node 1@3 --kill-node 4@{at}:{step}");
-        goes_on(&run("raid5", &words, "1"));
-        goes_on(&run("double", &words, "1"));
-    }
+    each(["--mode raid5 --nodes 4 --kill-node 1@3 --kill-node 2@3:{recovery}"], survivor);
+    each(["--mode rs --nodes 4 --kill-node 1@3 --kill-node 2@3:{recovery}"], goes_on);
+    // The substitute is on the spares' node.
+    let spare = "--nodes 4 --spares 1 --kill-node 1@3 --kill-node 4";
+    each([format!("--mode {{raid5|double}} {spare}@{SUBSTITUTE}")], goes_on);
 }
 
 /// Checks one parity, and a survivor lost with its memory: at `reencode` the parity of PE 1 may be
 /// whole or not; before it is not, after it is.
 #[track_caller]
-fn survivor(step: &str, outcome: &Outcome) {
-    match step {
-        "resume" => goes_on(outcome),
-        "reencode" if outcome.status == 0 => goes_on(outcome),
+fn survivor(step: usize, outcome: &Outcome) {
+    match RECOVERY[step] {
+        "resume" => goes_on(step, outcome),
+        "reencode" if outcome.status == 0 => goes_on(step, outcome),
         _ => ends(outcome),
     }
 }
@@ -92,36 +77,28 @@ fn survivor(step: &str, outcome: &Outcome) {
 /// the checkpoint agreed so far.
 #[test]
 fn a_decision_stands_against_a_second_loss() {
-    if !super::support::long() {
-        return;
-    }
-    for (first, number) in [("1@3:quiesce", 2), ("1@3:copy", 3), ("1@3:copied", 3)] {
-        for (step, at) in [("settle", 2), ("decided", number), ("verify", number)] {
-            for pe in [0, 2] {
-                for mode in ["raid5", "rs"] {
-                    let words = format!("--kill {first} --kill {pe}@{at}:{step}");
-                    let outcome = run(mode, &words, "1");
-                    outcome.right_sum(SMALL);
-                    outcome.says(&format!("all PEs resume from checkpoint {number} "));
-                }
-            }
-        }
+    needs!(long);
+    for (first, number) in [("quiesce", 2), ("copy", 3), ("copied", 3)] {
+        let row = format!("--mode {{raid5|rs}} --kill 1@3:{first} --kill {{0|2}}");
+        let steps = ["@2:settle".to_owned(), format!("@{number}:{{decided|verify}}")];
+        each(steps.map(|step| row.clone() + &step), |_, outcome| {
+            outcome.right_sum(SMALL);
+            outcome.says(&format!("all PEs resume from checkpoint {number} "));
+        });
     }
 }
 
 /// A third loss, and each in another step.
 #[test]
 fn a_third_loss_in_the_recovery_from_the_second() {
-    for words in [
-        "--kill 1@3 --kill 2@3:rebuild --kill 3@3:restore",
-        "--kill 1@3 --kill 1@3:verify --kill 1@3:reencode",
-        "--kill 1@3:copy --kill 0@3:decided --kill 1@3:rebuild",
-        "--kill 2@3 --kill 0@3:restore --kill 0@3:resume",
-    ] {
-        for mode in ["raid5", "rs"] {
-            let outcome = run(mode, words, "1");
-            outcome.right_sum(SMALL);
-            outcome.check(outcome.count("was killed by SIGKILL") == 3, "three were expected");
-        }
-    }
+    let rows = [
+        "--mode {raid5|rs} --kill 1@3 --kill 2@3:rebuild --kill 3@3:restore",
+        "--mode {raid5|rs} --kill 1@3 --kill 1@3:verify --kill 1@3:reencode",
+        "--mode {raid5|rs} --kill 1@3:copy --kill 0@3:decided --kill 1@3:rebuild",
+        "--mode {raid5|rs} --kill 2@3 --kill 0@3:restore --kill 0@3:resume",
+    ];
+    each(rows, |_, outcome| {
+        outcome.right_sum(SMALL);
+        outcome.check(outcome.count("was killed by SIGKILL") == 3, "three were expected");
+    });
 }

@@ -15,7 +15,7 @@ use raidshmem_report::record::Record;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, LIMIT, Outcome, program};
 
 /// Returns a folder for one test.
@@ -175,8 +175,7 @@ fn a_job_that_ends_badly_has_a_report() {
     let name = folder.join("run.json").display().to_string();
     let end = || Record::read(&text(Path::new(&name))).expect("a report").end;
     let job = Job::new(2).args(&["--report", &name]).program(&program("pause"), &[]).leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let run = job.until("ready");
     run.signal(Signal::TERM);
     run.finish().status(143);
     let stopped = Some("stopped by SIGTERM; every PE is killed".to_owned());
@@ -229,8 +228,7 @@ fn metrics_can_be_scraped_while_the_job_runs() {
         assert!(answer.contains(words), "`{words}` was expected in\n{answer}");
     }
     assert!(get(connect(), "/").starts_with("HTTP/1.1 404 "));
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The socket replaces a stale one left by a killed job, and is removed with the job.
@@ -240,14 +238,12 @@ fn metrics_at_a_socket_leave_no_name() {
     drop(UnixListener::bind(&path).expect("a name that is left"));
     let name = path.display().to_string();
     let job = Job::new(1).args(&["--metrics", &name]).program(&program("pause"), &[]).leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let run = job.until("ready");
     let answer = get(UnixStream::connect(&path).expect("it listens"), "/metrics");
     assert!(answer.contains("\nraidshmem_nodes 1\n"), "{answer}");
     let second = Job::of(&["-n1", "--metrics", &name, "true"]).run();
     second.status(2).says("oshrun: --metrics ").says(": Address already in use (os error 98)");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
     assert!(!path.exists(), "its name is left");
 }
 

@@ -10,11 +10,11 @@ use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};
 use super::support::processes::{self, Found};
+use super::support::stall::let_on;
 use super::support::{Job, LIMIT, Outcome, Running, program};
 
 fn steps(mode: &str, words: &str) -> Job {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("steps"), &[])
+    Job::line(words).mode(mode).args(&["--verbose"]).program(&program("steps"), &[])
 }
 
 #[test]
@@ -34,8 +34,7 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
         run.finish().status(137);
     }
     // In the middle of a recovery.
-    let mut run = steps("raid5", "--nodes 4 --kill-node 1@3").with_orphans().start();
-    run.wait_for("node 1 was lost");
+    let run = steps("raid5", "--nodes 4 --kill-node 1@3").with_orphans().until("node 1 was lost");
     run.signal(Signal::KILL);
     run.finish().status(137);
 }
@@ -45,8 +44,7 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
 fn a_launcher_that_is_killed_takes_a_script_s_program_with_it() {
     let script = format!("{}; exit $?", program("steps").display());
     let job = Job::new(4).mode("raid5").args(&["sh", "-c", &script]);
-    let mut run = job.with_orphans().start();
-    run.wait_for("ready");
+    let run = job.with_orphans().until("ready");
     run.signal(Signal::KILL);
     run.finish().status(137);
 }
@@ -78,21 +76,18 @@ fn ignores_hangups() -> bool {
 /// As `nohup` starts it: no process resets the ignored hangup.
 #[test]
 fn a_job_that_ignores_hangups_outlives_them() {
-    let mut run = steps("raid5", "--nodes 2 --spares 1").after("trap '' HUP").start();
-    run.wait_for("ready");
+    let run = steps("raid5", "--nodes 2 --spares 1").after("trap '' HUP").until("ready");
     for found in run.processes() {
         processes::signal(found.pid, Signal::HUP);
     }
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).check(outcome.count("signal") == 0, "no death was expected");
 }
 
 /// Bundled libraries print nothing when the launcher or an agent crashes.
 #[test]
 fn a_crash_prints_nothing_about_libraries() {
-    let mut run = steps("raid5", "--nodes 2").with_orphans().start();
-    run.wait_for("ready");
+    let mut run = steps("raid5", "--nodes 2").with_orphans().until("ready");
     processes::signal(run.agents()[1].pid, Signal::ILL);
     run.wait_for("all PEs resume from checkpoint");
     run.signal(Signal::FPE);
@@ -105,14 +100,12 @@ fn a_crash_prints_nothing_about_libraries() {
 /// effect.
 #[test]
 fn no_signal_of_a_program_is_handled_for_it() {
-    let mut run = steps("raid5", "--nodes 2").start();
-    run.wait_for("ready");
+    let mut run = steps("raid5", "--nodes 2").until("ready");
     let pe = run.pid_of(1);
     let status = std::fs::read_to_string(format!("/proc/{pe}/status")).expect("it runs");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
     // Signals 32 and 33 are the C library's own, for threads.
     assert_eq!(caught.map(|mask| mask & 0x7fff_ffff), Some(0));
 }
@@ -121,23 +114,19 @@ fn no_signal_of_a_program_is_handled_for_it() {
 #[test]
 fn an_agent_that_is_killed_is_a_lost_node() {
     for node in [0, 1, 3] {
-        let mut run = steps("raid5", "--nodes 4").start();
-        run.wait_for("ready");
+        let mut run = steps("raid5", "--nodes 4").until("ready");
         processes::signal(run.agents()[node].pid, Signal::KILL);
         run.wait_for("all PEs resume from checkpoint");
-        run.stop();
-        let outcome = run.finish();
+        let outcome = run.end();
         outcome.status(0).says(&format!("oshrun: node {node} was lost with PE {node}"));
         outcome.says(&format!("oshrun: node {node}: its agent was killed by SIGKILL: "));
-        outcome.check(outcome.out.contains("stopped"), "the end was expected");
+        outcome.prints("stopped");
     }
-    let mut run = steps("raid5", "").start();
-    run.wait_for("ready");
+    let run = steps("raid5", "").until("ready");
     processes::signal(run.agents()[0].pid, Signal::KILL);
     run.finish().status(3).says("oshrun: unrecoverable: every PE was lost");
 
-    let mut run = steps("none", "--nodes 2").start();
-    run.wait_for("ready");
+    let run = steps("none", "--nodes 2").until("ready");
     processes::signal(run.agents()[1].pid, Signal::KILL);
     run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
 }
@@ -147,12 +136,10 @@ fn an_agent_that_is_killed_is_a_lost_node() {
 fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
     let job = job.env("SHMEM_FT_NODE_TIMEOUT", "0.5");
-    let mut run = job.program(&program("steps"), &["2000"]).start();
-    run.wait_for("ready");
+    let mut run = job.program(&program("steps"), &["2000"]).until("ready");
     processes::signal(run.agents()[1].pid, Signal::KILL);
     run.wait_for("all PEs resume from checkpoint");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     let lost = outcome.count("was lost with PE");
     outcome.status(0).check(lost == 1, "the loss of one node was expected");
     outcome.check(outcome.took.as_secs_f64() > 2.0, "its end should have taken so long");
@@ -167,8 +154,7 @@ fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
     run.wait_for("ready");
     processes::signal(pe, Signal::KILL);
     run.wait_for("all PEs resume from checkpoint");
-    run.stop();
-    let outcome = run.finish();
+    let outcome = run.end();
     outcome.status(0).says("oshrun: PE 1 was killed by SIGKILL");
     outcome.check(outcome.count("it is killed") == 0, "it had not done anything");
     outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
@@ -187,8 +173,7 @@ fn a_node_that_is_lost_after_finalize_ends_the_job() {
 
 fn node_lost_after_finalize(mode: &str) -> Outcome {
     let job = Job::new(2).mode(mode).args(&["--nodes", "2"]);
-    let mut run = job.program(&program("exits"), &["linger", "0", "1"]).start();
-    run.wait_for("lingers");
+    let mut run = job.program(&program("exits"), &["linger", "0", "1"]).until("lingers");
     let agent = run.agents()[1].pid;
     // The PE's last message has woken it: when it sleeps again, it has forwarded that. A node lost
     // before that loses a PE in `shmem_finalize`, which costs nothing.
@@ -201,16 +186,13 @@ fn node_lost_after_finalize(mode: &str) -> Outcome {
 /// The node of the spares can be lost too: then no spares are left, and the job continues.
 #[test]
 fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
-    let mut run = steps("raid5", "--nodes 2 --spares 2").start();
-    run.wait_for("ready");
+    let mut run = steps("raid5", "--nodes 2 --spares 2").until("ready");
     processes::signal(run.agents()[2].pid, Signal::KILL);
     run.wait_for("node 2 was lost; it carried no PE");
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
 
     let job = steps("raid5", "--nodes 2 --spares 1").env("SHMEM_FT_SUBSTITUTE", "spare");
-    let mut run = job.start();
-    run.wait_for("ready");
+    let mut run = job.until("ready");
     let agent = run.agents()[2].pid;
     let spare = run.processes().into_iter().find(|found| found.parent == agent);
     processes::signal(spare.expect("a spare sleeps there").pid, Signal::KILL);
@@ -239,8 +221,7 @@ fn a_spare_that_is_late_is_waited_for() {
     run.wait_for("PE 1 was killed");
     processes::signal(spare, Signal::CONT);
     run.wait_for("all PEs resume from checkpoint");
-    run.stop();
-    run.finish().status(0);
+    run.end().status(0);
 }
 
 /// Deaths at arbitrary moments, by a signal from outside.
@@ -253,21 +234,18 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         ("double", Signal::ABORT),
         ("single", Signal::KILL),
     ] {
-        let mut run = steps(mode, "--nodes 2").leaves("stop").start();
-        run.wait_for("ready");
+        let mut run = steps(mode, "--nodes 2").leaves("stop").until("ready");
         let pe = run.pid_of(2);
         processes::signal(pe, signal);
         if mode == "single" || mode == "double" {
             // In their write windows these modes may fail to recover.
             run.wait_for("oshrun: PE 2 was killed by SIG");
-            run.stop();
-            let outcome = run.finish();
+            let outcome = run.end();
             outcome.check([0, 3].contains(&outcome.status), "0 or 3 was expected");
             continue;
         }
         run.wait_for("all PEs resume from checkpoint");
-        run.stop();
-        let outcome = run.finish();
+        let outcome = run.end();
         outcome.status(0).says(&format!("PE 2 was killed by {}", name(signal.as_raw())));
     }
 }
@@ -290,7 +268,7 @@ fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
     run.wait_until("the agent should be stopped", |found| {
         found.iter().any(|found| found.pid == agent && found.state == 'T')
     });
-    std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
+    let_on(&run);
     // It sleeps only after it has sent Hello and waits for its number.
     let sleeps = |found: &Found| found.name == "steps" && found.state == 'S';
     run.wait_until("the program should wait", |found| found.iter().any(sleeps));
@@ -313,8 +291,7 @@ fn wait_until(run: &Running, is: impl Fn(&Found) -> bool) {
 /// Slow is not dead: a stopped PE is waited for, however long, and no loss is reported.
 #[test]
 fn a_pe_that_is_stopped_is_waited_for() {
-    let mut run = steps("raid5", "--nodes 2").start();
-    run.wait_for("ready");
+    let mut run = steps("raid5", "--nodes 2").until("ready");
     let pe = run.pid_of(1);
     processes::signal(pe, Signal::STOP);
     wait_until(&run, |found| found.pid != pe || found.state == 'T');
@@ -330,9 +307,7 @@ fn a_pe_that_is_stopped_is_waited_for() {
 /// A leak after one run may be too small to see; after a hundred it is not.
 #[test]
 fn a_hundred_runs_leave_nothing() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for number in 0..100 {
         let (pe, step) = (number % 4, ["before", "encode", "copy", "after"][number / 4 % 4]);
         let rule = format!("{pe}@{}:{step}", 2 + number % 3);

@@ -4,7 +4,6 @@
 //! its PEs. The test waits until `oshrun` reports the repair, compares the bytes, and then kills a
 //! PE whose rebuild needs them: without the repair the job could not continue.
 
-use std::fs::OpenOptions;
 use std::mem::offset_of;
 
 use raidshmem_core::layout::{STAMP, TILE};
@@ -13,6 +12,7 @@ use raidshmem_segment::header::Header;
 
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, SMALL};
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, Running, program};
 
 const PES: usize = 4;
@@ -22,20 +22,15 @@ fn start(mode: &str, words: &str) -> Running {
 }
 
 fn start_with(mode: &str, words: &str, delta: &str, program_words: &[&str]) -> Running {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "64M").args(&["--nodes", "4"]);
-    let job = job.env("SHMEM_FT_DELTA", delta);
-    let mut job = job.args(&words).program(&program("pause"), program_words).start();
-    job.wait_for("ready");
+    let job = Job::line(words).mode(mode).env("SHMEM_FT_SCRUB", "64M").args(&["--nodes", "4"]);
+    let job =
+        job.env("SHMEM_FT_DELTA", delta).program(&program("pause"), program_words).until("ready");
     job
 }
 
 fn go(job: Running) -> Outcome {
-    drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
-    let outcome = job.finish();
-    outcome.status(0);
-    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should finish");
+    let outcome = let_end(job);
+    outcome.all_print(PES, " is done");
     outcome
 }
 
@@ -158,9 +153,8 @@ fn nothing_is_put_back_that_no_old_checksum_proves() {
 fn an_undamaged_store_is_never_called_damaged() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         for words in ["", "--kill 1@3:copy --kill 2@6", "--kill 0@4:quiesce --kill 0@7"] {
-            let words: Vec<&str> = words.split_whitespace().collect();
-            let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "1T").args(&["--verbose"]);
-            let outcome = jacobi::job(job.args(&words), SMALL).run();
+            let job = Job::line(words).mode(mode).env("SHMEM_FT_SCRUB", "1T");
+            let outcome = jacobi::job(job.args(&["--verbose"]), SMALL).run();
             outcome.right_sum(SMALL);
             outcome.check(outcome.count("damage in") == 0, "nothing is damaged");
             let looked = outcome.count(" looked over, 0 damaged, 0 repaired");

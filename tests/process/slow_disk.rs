@@ -7,11 +7,9 @@ use std::process::Command;
 use raidshmem_core::layout::TILE;
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::words::bytes;
-use rustix::process::Signal;
 
 use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi;
-use super::support::processes::signal;
 use super::support::{Job, Running, mounts, program, sample, skip};
 
 /// A run of seconds, on any machine.
@@ -21,13 +19,6 @@ const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
 fn slow(store: &Store, words: &[&str]) -> Job {
     let job = store.job("raid5", words).env("SHMEM_FT_INTERVAL", "0.02");
     job.env("SHMEM_FT_STORE_RATE", "3M")
-}
-
-fn kill(run: Running) -> super::support::Outcome {
-    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
-    let outcome = run.finish();
-    outcome.status(137);
-    outcome
 }
 
 #[test]
@@ -40,17 +31,15 @@ fn sets_are_complete_though_checkpoints_outpace_the_disk() {
     ];
     for (words, layout, snapshots, rate) in sample(cases, 1) {
         let store = Store::new();
-        let words: Vec<&str> = words.split_whitespace().collect();
         let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
         // On a busy machine an agent may be a moment late, twice in a row.
-        let job = local(slow(&store, &words)).env("SHMEM_FT_INTERVAL", "0.1");
+        let job = local(slow(&store, &[]).words(words)).env("SHMEM_FT_INTERVAL", "0.1");
         let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).env("SHMEM_FT_STORE_RATE", rate);
-        let mut run = jacobi::job(job, LONGER).with_orphans().start();
-        run.wait_for("spilled to memory");
-        let outcome = kill(run);
+        let run = jacobi::job(job, LONGER).with_orphans().until("spilled to memory");
+        let outcome = run.kill();
         outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
-        assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
-        let job = Job::new(4).mode("raid5").args(&["--resume", store.text()]).args(&words);
+        assert!(store.oshinfo(&["--verify"]).status.success(), "{words}");
+        let job = store.resume(&[]).words(words);
         jacobi::job(local(job), LONGER).run().right_sum(LONGER);
     }
 }
@@ -64,7 +53,7 @@ fn a_job_that_only_makes_checkpoints_writes_sets() {
     for _ in 0..5 {
         run.wait_for("spilled to memory");
     }
-    let outcome = kill(run);
+    let outcome = run.kill();
     outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
     assert!(store.oshinfo(&["--verify"]).status.success());
 }
@@ -75,23 +64,19 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
     for rule in sample(vec!["1@40:encode", "2@41:copy", "3@42:quiesce"], 1) {
         let store = Store::new();
         let job = slow(&store, &["--nodes", "2", "--kill", rule]);
-        let mut run = jacobi::job(job, LONG).with_orphans().start();
-        run.wait_for("all PEs resume from");
+        let mut run = jacobi::job(job, LONG).with_orphans().until("all PEs resume from");
         for _ in 0..2 {
             run.wait_for("spilled to memory");
         }
-        kill(run);
+        run.kill();
         assert!(store.oshinfo(&["--verify"]).status.success(), "{rule}");
-        let job = Job::new(4).mode("raid5").args(&["--resume", store.text()]);
-        jacobi::job(job, LONG).run().right_sum(LONG);
+        jacobi::job(store.resume(&[]), LONG).run().right_sum(LONG);
     }
 }
 
 #[test]
 fn a_set_too_large_for_memory_is_one_line_that_names_the_setting() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let store = Store::new();
     let job = slow(&store, &[]).env("SHMEM_FT_STORE_MEMORY", "64K");
     let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "1M"), LONG).run();
@@ -105,8 +90,8 @@ fn a_set_too_large_for_memory_is_one_line_that_names_the_setting() {
 fn spilled_bytes_are_reported_everywhere_and_bounded() {
     let store = Store::new();
     let job = slow(&store, &["--nodes", "4", "--events", "-"]);
-    let mut run = jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).start();
-    run.wait_for("spilled to memory");
+    let run =
+        jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).until("spilled to memory");
     assert!(ask_to_stop(run.launcher()).status.success());
     let outcome = run.finish();
     outcome.status(75);
@@ -205,35 +190,28 @@ fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
 
 #[test]
 fn a_hanging_disk_is_a_warning_and_delays_no_process() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let Some(disk) = Hanging::new() else {
         return skip("loop-devices", "no file system can be made to be frozen");
     };
     let job = disk.store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.05");
-    let mut run = job.program(&program("steps"), &[]).with_orphans().start();
-    run.wait_for("set-1,");
+    let mut run = job.program(&program("steps"), &[]).with_orphans().until("set-1,");
     disk.freeze();
     run.wait_for("its disk has not answered for 20 s");
     run.stop();
     let outcome = ends(run, &disk);
-    outcome.status(0);
-    outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+    outcome.status(0).check(outcome.count("is not on disk: ") == 1, "one line was expected");
 }
 
 /// The job is over before the hang is noticed.
 #[test]
 fn a_job_whose_disk_hangs_ends_as_it_would() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let Some(disk) = Hanging::new() else {
         return skip("loop-devices", "no file system can be made to be frozen");
     };
     let job = disk.store.job("raid5", &["--nodes", "2"]);
-    let mut run = jacobi::job(job, LONG).with_orphans().start();
-    run.wait_for("set-1,");
+    let run = jacobi::job(job, LONG).with_orphans().until("set-1,");
     disk.freeze();
     ends(run, &disk).right_sum(LONG);
     // The next set removes the unfinished one.

@@ -4,42 +4,27 @@
 //! The program compares all of its memory after each restart. A second loss some checkpoints later
 //! makes the rebuild use snapshots that were kept and carried over.
 
-use std::fs::OpenOptions;
 use std::mem::{offset_of, size_of};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_segment::header::{Header, RegionRecord};
 
+use super::sparse;
 use super::support::image::{self, Image};
-use super::support::{Job, Outcome, has_ucx, program};
-use super::{RECOVERY, STEPS, right};
-
-const MODES: [&str; 3] = ["raid4", "raid5", "rs"];
-
-fn job(pes: usize, mode: &str, words: &str) -> Job {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    Job::new(pes).mode(mode).env("SHMEM_FT_SNAPSHOTS", "2").args(&words)
-}
-
-fn sparse(job: Job, delta: &str) -> Outcome {
-    let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_DELTA", delta);
-    job.program(&program("sparse"), &[]).run()
-}
+use super::support::stall::let_end;
+use super::support::{Job, Outcome, STEPS, program};
 
 /// Rolls back to the last checkpoint, or forward to the one being made if every survivor has its
 /// parity: then the dead PE may not have written its part of the others' snapshots.
 fn a_loss_at_every_step_and_one_later(mode: &str) {
-    for (index, step) in STEPS.into_iter().enumerate() {
-        let [pe, later] = [0, 1].map(|more| (index + more) % 4);
-        for (words, adopt) in [
-            (format!("--kill {pe}@9:{step} --kill {later}@13"), "1"),
-            (format!("--kill {pe}@8:{step} --kill {later}@12:copy"), "0"),
-            (format!("--nodes 4 --kill-node {pe}@9:{step} --kill {later}@13"), "0"),
-        ] {
-            let job = job(4, mode, &words).env("SHMEM_FT_ADOPT", adopt);
-            right(4, &sparse(job, if index % 2 == 0 { "off" } else { "auto" }));
-        }
-    }
+    sparse(
+        &format!("--mode {mode} SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_DELTA={{off,auto}}"),
+        &[
+            "SHMEM_FT_ADOPT=1 --kill {0,1,2,3}@9:{checkpoint} --kill {1,2,3,0}@13",
+            "SHMEM_FT_ADOPT=0 --kill {0,1,2,3}@8:{checkpoint} --kill {1,2,3,0}@12:copy",
+            "SHMEM_FT_ADOPT=0 --nodes 4 --kill-node {0,1,2,3}@9:{checkpoint} --kill {1,2,3,0}@13",
+        ],
+    );
 }
 
 of_each_mode!(a_loss_at_every_step_and_one_later: raid4 raid5 rs);
@@ -49,13 +34,13 @@ fn what_did_not_change_is_kept_carried_and_updated(of: &str) {
     for (nth, (pes, mode)) in jobs.filter(|(_, (_, mode))| *mode == of) {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % pes, (index + 1) % pes);
-            let (words, adopt) = match (nth + index) % 2 {
-                0 => (format!("--kill {pe}@9:{step} --kill {later}@13"), "0"),
-                _ => (format!("--nodes {pes} --kill-node {pe}@8:{step}"), "1"),
+            let row = match (nth + index) % 2 {
+                0 => format!("SHMEM_FT_ADOPT=0 --kill {pe}@9:{step} --kill {later}@13"),
+                _ => format!("SHMEM_FT_ADOPT=1 --nodes {pes} --kill-node {pe}@8:{step}"),
             };
             let track = if index % 2 == 0 { "pages" } else { "digests" };
-            let job = job(pes, mode, &words).env("SHMEM_FT_ADOPT", adopt);
-            right(pes, &sparse(job.env("SHMEM_FT_TRACK", track), "on"));
+            let begin = format!("-n {pes} --mode {mode} SHMEM_FT_TRACK={track}");
+            sparse(&begin, &[&format!("SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_DELTA=on {row}")]);
         }
     }
 }
@@ -64,45 +49,34 @@ of_each_mode!(what_did_not_change_is_kept_carried_and_updated: raid4 raid5 rs);
 
 #[test]
 fn a_second_loss_at_every_step_of_a_recovery() {
-    if !super::support::long() {
-        return;
-    }
-    for (index, step) in RECOVERY.into_iter().enumerate() {
-        let (pe, threads) = (index % 4, 1 + index % 3);
-        let words = format!("--nodes 4 --kill-node 1@5:encode --kill-node {pe}@4:{step}");
-        let rs = job(4, "rs", &words).env("SHMEM_FT_THREADS", &threads.to_string());
-        right(4, &sparse(rs, "on"));
-        let words = format!("--kill 1@5 --kill {pe}@4:{step}");
-        right(4, &sparse(job(4, "raid5", &words), "auto"));
-    }
+    needs!(long);
+    sparse(
+        "SHMEM_FT_SNAPSHOTS=2",
+        &[
+            "--mode rs SHMEM_FT_DELTA=on SHMEM_FT_THREADS={1,2,3} --nodes 4 \
+             --kill-node 1@5:encode --kill-node {0,1,2,3}@4:{recovery}",
+            "--mode raid5 SHMEM_FT_DELTA=auto --kill 1@5 --kill {0,1,2,3}@4:{recovery}",
+        ],
+    );
 }
 
 /// A PE reachable only over a network copies for itself; of two PEs on a node one may copy for the
 /// other.
 #[test]
 fn remote_pes() {
-    if !has_ucx() {
-        return;
-    }
-    if !super::support::long() {
-        return;
-    }
-    for (index, step) in STEPS.into_iter().enumerate() {
-        let threads = (1 + index % 2).to_string();
-        let words = format!("--nodes 4 --fabric ucx --kill-node {}@9:{step}", index % 4);
-        right(4, &sparse(job(4, "raid5", &words).env("SHMEM_FT_THREADS", &threads), "auto"));
-        let words = format!("--nodes 3 --fabric ucx --kill-node {}@8:{step}", index % 3);
-        right(6, &sparse(job(6, "rs", &words), "on"));
-    }
+    needs!(has_ucx, long);
+    let four = "--mode raid5 --nodes 4 SHMEM_FT_DELTA=auto SHMEM_FT_THREADS={1,2}";
+    let six = "-n 6 --mode rs --nodes 3 SHMEM_FT_DELTA=on";
+    let row =
+        |of: &str| format!("SHMEM_FT_SNAPSHOTS=2 --fabric ucx --kill-node {of}:{{checkpoint}}");
+    sparse(four, &[&row("{0,1,2,3}@9")]);
+    sparse(six, &[&row("{0,1,2}@8")]);
 }
 
 #[test]
 fn several_threads() {
-    for (index, step) in STEPS.into_iter().enumerate() {
-        let words = format!("--nodes 4 --kill-node {}@9:{step}", index % 4);
-        let job = job(4, MODES[index % 3], &words).env("SHMEM_FT_THREADS", "3");
-        right(4, &sparse(job, "off"));
-    }
+    let settings = "SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_DELTA=off SHMEM_FT_THREADS=3";
+    sparse(settings, &["--mode {raid4,raid5,rs} --nodes 4 --kill-node {0,1,2,3}@9:{checkpoint}"]);
 }
 
 /// Four PEs with slightly more than 1 MiB: by the count of `starve.rs`, 7 MiB with one snapshot, 11
@@ -124,15 +98,11 @@ fn the_second_one_counts() {
 /// They are in huge pages like the rest, and no more of them than are kept.
 #[test]
 fn huge_pages() {
-    if !super::support::long() {
-        return;
-    }
-    if !super::support::huge_pages_are_free() {
-        return;
-    }
+    needs!(long, huge_pages_are_free);
     const LIVE: u64 = 24 << 10;
     for words in ["", "--kill 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"] {
-        let job = job(4, "raid5", words).env("SHMEM_SYMMETRIC_SIZE", "64M");
+        let job = Job::line(words).mode("raid5").env("SHMEM_FT_SNAPSHOTS", "2");
+        let job = job.env("SHMEM_SYMMETRIC_SIZE", "64M");
         let outcome = job.program(&program("pages"), &[]).run();
         let lines = outcome.status(0).out.lines().filter(|line| line.starts_with("pages "));
         let kib = |line: &str| line.split_whitespace().nth(5).and_then(|kib| kib.parse().ok());
@@ -150,19 +120,15 @@ fn huge_pages() {
 
 /// Runs a job with the loss of a node in checkpoint 4, and applies `damage` before it.
 fn damaged(mode: &str, damage: impl FnOnce(&[Image])) -> Outcome {
-    let job = job(4, mode, "--verbose --nodes 4 --kill-node 1@4:before");
-    let mut job = job.env("SHMEM_FT_SCRUB", "off").program(&program("pause"), &[]).start();
-    job.wait_for("ready");
+    let line = "SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_SCRUB=off --verbose --nodes 4 --kill-node 1@4:before";
+    let job = Job::line(line).mode(mode).program(&program("pause"), &[]).until("ready");
     damage(&image::all(job.launcher()));
-    drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
-    job.finish()
+    let_end(job)
 }
 
 #[track_caller]
 fn goes_on(outcome: &Outcome) {
-    outcome.status(0).says("all PEs resume from checkpoint 3 ");
-    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should finish");
+    outcome.all_print(4, " is done").says("all PEs resume from checkpoint 3 ");
 }
 
 /// Checkpoint 3 is in snapshot 1: the contents of the other do not matter, damage in this one is

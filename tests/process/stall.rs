@@ -1,15 +1,13 @@
 //! Long waits: a line reports which PEs wait for which, and a wait that can never end ends the job.
 
-use super::support::stall::{goes_on, let_on, lines, never_ends, tells_of_a_stopped_pe};
+use super::support::stall::{goes_on, let_end, let_on, lines, never_ends, tells_of_a_stopped_pe};
 use super::support::{Job, program};
 
 /// `SHMEM_FT_STALL` of these jobs.
 const LIMIT: &str = "1";
 
 fn job(words: &str, how: &[&str]) -> Job {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT).args(&words);
-    job.program(&program("stall"), how)
+    Job::line(words).mode("raid5").env("SHMEM_FT_STALL", LIMIT).program(&program("stall"), how)
 }
 
 #[test]
@@ -52,12 +50,14 @@ fn a_pe_that_never_calls_shmem_init_is_reported() {
     let stall = program("stall");
     let stall = stall.to_str().expect("a plain name");
     let job = Job::new(4).env("SHMEM_FT_STALL", LIMIT).args(&["sh", "-c", script, stall]);
-    let mut run = job.after("mkfifo go").leaves("go").leaves("first").start();
-    run.wait_for(" (it has not called shmem_init)");
+    let mut run = job
+        .after("mkfifo go")
+        .leaves("go")
+        .leaves("first")
+        .until(" (it has not called shmem_init)");
     let_on(&run);
     run.wait_for("wait in shmem_barrier_all for ");
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
     outcome.check(outcome.count(" wait in shmem_init for ") == 1, "one of them is about the start");
 }
@@ -69,9 +69,7 @@ fn a_stopped_pe_is_reported_as_stopped() {
 
 #[test]
 fn a_checkpoint_that_some_pes_never_call_ends_the_job() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for nodes in ["1", "4"] {
         for mode in ["none", "raid5"] {
             never_ends(

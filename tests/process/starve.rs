@@ -24,6 +24,15 @@ fn run(mode: &str, how: &str, mib: u64, heap: &str, limit: Option<&str>) -> Outc
     job.program(&program("large"), &[how, &mib.to_string()]).run()
 }
 
+/// Runs `large` in each mode that keeps checkpoints, and checks its outcome.
+fn in_each_mode(how: &str, limit: &str, check: impl Fn(&str, &Outcome)) {
+    for mode in ["single", "double", "raid4", "raid5", "rs"] {
+        let outcome = run(mode, how, 8, "32M", Some(limit));
+        goes_on(&outcome);
+        check(mode, &outcome);
+    }
+}
+
 /// Checks that every PE got the same refusal, `times` times; returns its words.
 #[track_caller]
 fn refused(outcome: &Outcome, times: usize) -> &str {
@@ -42,9 +51,7 @@ fn refused(outcome: &Outcome, times: usize) -> &str {
 
 #[track_caller]
 fn goes_on(outcome: &Outcome) {
-    outcome.status(0);
-    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should finish");
+    outcome.all_print(4, " is done");
 }
 
 /// Four PEs with slightly more than 1 MiB: 1 in the snapshot and a third of it in each of two
@@ -52,62 +59,52 @@ fn goes_on(outcome: &Outcome) {
 /// more all of them exceed the limit.
 #[test]
 fn a_checkpoint_over_the_limit_is_refused_and_the_program_continues() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ask", 8, "32M", Some("20M"));
-        goes_on(&outcome);
-        let words = refused(&outcome, 1);
+    in_each_mode("ask", "20M", |mode, outcome| {
+        let words = refused(outcome, 1);
         let named = words.contains(&format!(" for {mode}, and SHMEM_FT_MEMORY_LIMIT allows 20.0"));
         outcome.check(named, "mode and limit should be named");
         outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
-    }
+    });
 }
 
 #[test]
 fn a_checkpoint_within_the_limit_is_made() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ask", 8, "32M", Some("128M"));
-        goes_on(&outcome);
+    in_each_mode("ask", "128M", |_, outcome| {
         outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
-    }
+    });
 }
 
 /// The last checkpoint is intact: a death after the refusal rolls back to it.
 #[test]
 fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "die", 8, "32M", Some("20M"));
-        goes_on(&outcome);
+    in_each_mode("die", "20M", |_, outcome| {
         outcome.says("oshrun: PE 1 was killed by SIGKILL");
         // PE 1 is refused, dies, and is refused again; so are the others.
-        refused(&outcome, 2);
-    }
+        refused(outcome, 2);
+    });
 }
 
 /// A program with only the thesis' loop would retry forever: its checkpoint calls succeed without
 /// a checkpoint, until memory suffices for one.
 #[test]
 fn a_program_that_does_not_ask_continues_without_new_checkpoints() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
-        goes_on(&outcome);
-        let words = refused(&outcome, 2);
+    in_each_mode("ignore", "20M", |_, outcome| {
+        let words = refused(outcome, 2);
         outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
         let goes_on =
             "the job continues without a new checkpoint: a loss rolls it back to checkpoint 2";
         outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
-    }
+    });
 }
 
 /// Refused checkpoints with a loss meanwhile: all PEs get the error again.
 #[test]
 fn a_loss_without_new_checkpoints_rolls_back_to_the_last() {
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        let outcome = run(mode, "late", 8, "32M", Some("20M"));
-        goes_on(&outcome);
+    in_each_mode("late", "20M", |_, outcome| {
         outcome.says("oshrun: PE 1 was killed by SIGKILL");
-        let words = refused(&outcome, 4);
+        let words = refused(outcome, 4);
         outcome.check(outcome.count(words) == 2, "before the loss and after it");
-    }
+    });
 }
 
 /// Refused from the first on: there is nothing to roll back to, and nothing else is wrong.
@@ -212,9 +209,7 @@ fn limited(limit: &str, kill: &str) -> Outcome {
 
 #[test]
 fn a_pe_without_descriptors_reports_it() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let mut right = 0;
     for most in 4..=24 {
         for kill in ["", "1@3"] {
@@ -389,8 +384,7 @@ fn a_reader_that_stops_delays_only_its_lines() {
     let fifo = "mkfifo full && exec 3<> full 2> full";
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "2"]);
     let job = job.env("SHMEM_FT_NODE_TIMEOUT", "1").program(&program("steps"), &[]);
-    let mut run = job.after(fifo).leaves("full").start();
-    run.wait_for("ready");
+    let mut run = job.after(fifo).leaves("full").until("ready");
     let mut both = File::options();
     both.read(true).write(true).custom_flags(libc::O_NONBLOCK);
     let full = both.open(run.folder().join("full")).expect("its fifo");
@@ -404,9 +398,8 @@ fn a_reader_that_stops_delays_only_its_lines() {
         let _ = fifo.read_to_end(&mut bytes); // until the last process of the job has ended
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    run.stop();
-    let outcome = run.finish();
-    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let outcome = run.end();
+    outcome.status(0).prints("stopped");
     let said = reader.join().expect("it reads");
     assert!(said.contains("oshrun: checkpoint 2: ") && !said.contains("lost"), "{said}");
 }
@@ -417,9 +410,7 @@ fn a_reader_that_stops_delays_only_its_lines() {
 /// shortage.
 #[test]
 fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     let fabrics: &[&str] = match super::support::has_ucx_too() {
         true => &["shm", "ucx"],
         false => &["shm"],

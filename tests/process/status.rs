@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL};
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, LIMIT, MARKER, Running, processes, program};
 
 fn status(words: &[&str]) -> Output {
@@ -40,8 +40,7 @@ fn wait_for(run: &Running, words: &[&str]) -> String {
 #[test]
 fn a_job_that_lost_a_pe_is_shown() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--spares", "1"]).kill(&["1@2"]);
-    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let run = job.program(&program("pause"), &[]).leaves("go").until("ready");
     let text = wait_for(&run, &["PE 3: process ", " waits in shmem_barrier_all"]);
     let agent = run.agents()[0].pid;
     let pause = program("pause").display().to_string();
@@ -60,8 +59,7 @@ fn a_job_that_lost_a_pe_is_shown() {
         assert!(text.contains(words), "`{words}` was expected in\n{text}");
     }
     assert!(!text.contains("recovery"), "{text}");
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// The substitute of a PE lost with its node is stopped when four of nine tiles are rebuilt.
@@ -69,8 +67,7 @@ fn a_job_that_lost_a_pe_is_shown() {
 fn a_recovery_shows_its_step_and_how_far_it_is() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
-    let mut run = jacobi::job(job, SMALL).start();
-    run.wait_for("node 1 was lost with PE 1");
+    let run = jacobi::job(job, SMALL).until("node 1 was lost with PE 1");
     let words = ["recovery, for ", "rebuilding lost data: 44 %, ", " left\n"];
     let text =
         wait_for(&run, &[&words[..], &["PE 1: process ", ", stopped, incarnation 1"]].concat());
@@ -87,8 +84,7 @@ fn a_recovery_shows_its_step_and_how_far_it_is() {
 /// Clients that connect and send nothing, or nonsense, delay neither the job nor other clients.
 #[test]
 fn a_silent_connection_delays_no_process() {
-    let mut run = Job::new(2).program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let run = Job::new(2).program(&program("pause"), &[]).leaves("go").until("ready");
     let name = format!("raidshmem-job-{}", run.launcher());
     let address = SocketAddr::from_abstract_name(name).expect("an address");
     let silent = || UnixStream::connect_addr(&address).expect("the job listens");
@@ -98,16 +94,14 @@ fn a_silent_connection_delays_no_process() {
         stream.set_read_timeout(Some(LIMIT)).expect("a time");
         assert_eq!(stream.read(&mut [0]).expect("it is closed"), 0, "nothing is said to them");
     }
-    let_on(&run);
-    run.finish().status(0);
+    let_end(run).status(0);
 }
 
 /// With several jobs the user must name one; they are listed.
 #[test]
 fn several_jobs_are_listed() {
     let start = || {
-        let mut run = Job::new(1).program(&program("pause"), &[]).leaves("go").start();
-        run.wait_for("ready");
+        let run = Job::new(1).program(&program("pause"), &[]).leaves("go").until("ready");
         run
     };
     let runs = [start(), start()];
@@ -117,8 +111,7 @@ fn several_jobs_are_listed() {
     assert!(err.starts_with("oshrun: --status: which job? expected the process id of "), "{err}");
     for run in runs {
         assert!(err.contains(&format!(" {} (", run.launcher())), "{err}");
-        let_on(&run);
-        run.finish().status(0);
+        let_end(run).status(0);
     }
     let both = status(&["--dump"]);
     let err = String::from_utf8_lossy(&both.stderr).into_owned();

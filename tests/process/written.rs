@@ -8,9 +8,9 @@
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::written::Watch;
 
+use super::right;
 use super::support::random::Random;
-use super::support::{Job, Outcome, note, partly, program, program_with};
-use super::{STEPS, right};
+use super::support::{Job, Outcome, STEPS, note, partly, program, program_with};
 
 /// A heap with small pages, and one with huge pages if available.
 const SIZES: [&str; 2] = ["16M", "64M"];
@@ -23,9 +23,8 @@ fn job(mode: &str, track: &str) -> Job {
 }
 
 fn run(job: Job, words: &str, seed: u64) -> Outcome {
-    let words: Vec<&str> = words.split_whitespace().collect();
     let path = program_with("written", &["-pthread"]);
-    let outcome = job.args(&words).program(&path, &[&seed.to_string()]).run();
+    let outcome = job.words(words).program(&path, &[&seed.to_string()]).run();
     right(4, &outcome);
     outcome
 }
@@ -51,9 +50,7 @@ fn seeds(all: std::ops::Range<u64>) -> Vec<u64> {
 
 #[test]
 fn every_way_of_writing_is_seen_whatever_is_lost() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for seed in seeds(1..13) {
         let mut random = Random::new(seed);
         let mode = random.one(&["raid5", "raid5", "rs", "double", "raid4"]);
@@ -97,16 +94,13 @@ fn checkpoints_go_by_pages() {
 /// split, through mappings that are not writable.
 #[test]
 fn no_mapping_is_left_out() {
-    if !super::support::long() {
-        return;
-    }
+    needs!(long);
     for (heap, losses) in
         [("16M", ""), ("64M", ""), ("64M", "--kill 1@6 --nodes 4 --kill-node 3@11")]
     {
         let job = job("raid5", "pages").env("SHMEM_SYMMETRIC_SIZE", heap);
-        let losses: Vec<&str> = losses.split_whitespace().collect();
         let path = program_with("written", &["-pthread"]);
-        let outcome = job.args(&losses).program(&path, &["51", "maps"]).run();
+        let outcome = job.words(losses).program(&path, &["51", "maps"]).run();
         right(4, &outcome);
         by_pages(&outcome, 4);
         let seen = outcome.out.lines().filter_map(|line| line.strip_prefix("maps: watched after "));

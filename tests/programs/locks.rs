@@ -7,8 +7,7 @@ use crate::support::{Job, program};
 fn a_lock_keeps_steps_apart_and_is_fair() {
     for pes in [1, 2, 4] {
         let outcome = Job::new(pes).program(&program("lock_holder"), &[]).run();
-        outcome.status(0);
-        outcome.check(outcome.out == "lock_holder: ok\n", "nothing else was expected");
+        outcome.status(0).check(outcome.out == "lock_holder: ok\n", "nothing else was expected");
     }
 }
 

@@ -5,6 +5,7 @@
 //! A program checks its own result and ends with `name: ok`, an application with
 //! `name: ok checksum=...`, which is compared between runs.
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use raidshmem::advise;
-
-use super::support::{Job, Outcome, all_asked_for, partly, skip};
+use super::support::{Job, Outcome, all_asked_for, partly};
 
 const PES: usize = 4;
 /// Steps of a checkpoint at which a PE dies, in turn.
@@ -122,19 +120,9 @@ fn saved(outcome: &Outcome) -> String {
     rest.split(" of data").next().unwrap_or_default().to_owned()
 }
 
-fn is_there() -> bool {
-    let there = advise::clang(None).is_ok();
-    if !there {
-        skip("clang", "none of version 19");
-    }
-    there
-}
-
 #[test]
 fn results_under_a_plan_are_equal_whatever_is_killed() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let all = all_asked_for();
     if !all {
         partly("all", "two checkpoints of each program; make test-all kills at each");
@@ -172,9 +160,7 @@ fn results_under_a_plan_are_equal_whatever_is_killed() {
 /// Live memory that a plan leaves out is restored with different bytes.
 #[test]
 fn a_wrong_plan_is_noticed_by_an_audit() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let (program, plan) = prepare(&PROGRAMS[1]);
     let text = std::fs::read_to_string(&plan).expect("a plan");
     let code = text.lines().find(|line| line.starts_with("code = ")).expect("blocks");
@@ -191,9 +177,7 @@ fn a_wrong_plan_is_noticed_by_an_audit() {
 
 #[test]
 fn a_plan_of_another_program_is_one_line() {
-    if !is_there() {
-        return;
-    }
+    needs!(has_clang);
     let (program, _) = prepare(&PROGRAMS[5]);
     let (_, other) = prepare(&PROGRAMS[0]);
     let damaged = other.with_extension("damaged.toml");

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::support::stall::let_on;
+use super::support::stall::let_end;
 use super::support::{Job, Outcome, compiled, program};
 
 const CHAPTER: &str = include_str!("../../docs/porting.md");
@@ -164,8 +164,7 @@ fn programs_of_the_chapter_print_the_documented_output() {
         let job = job.leaves("append.txt");
         let outcome = match how {
             "until the line" => {
-                let mut run = job.start();
-                run.wait_for("no PE computes");
+                let run = job.until("no PE computes");
                 run.signal(Signal::TERM);
                 run.finish()
             }
@@ -218,8 +217,8 @@ fn both_programs_compute_equal_results() {
 /// The script kills the process that the status of the job names.
 #[test]
 fn a_pe_is_killed_by_hand() {
-    let mut run = Job::new(4).mode("raid5").program(&program("pause"), &[]).leaves("go").start();
-    run.wait_for("ready");
+    let mut run =
+        Job::new(4).mode("raid5").program(&program("pause"), &[]).leaves("go").until("ready");
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun")).parent().expect("a folder");
     let path = format!("{}:{}", oshrun.display(), std::env::var("PATH").expect("a path"));
     let mut script = Command::new(example("kill_pe.sh"));
@@ -227,7 +226,6 @@ fn a_pe_is_killed_by_hand() {
     let killed = script.args(["2", job.as_str()]).env("PATH", path).status();
     assert!(killed.expect("a script").success());
     run.wait_for("PE 2 was killed by SIGKILL");
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).check(outcome.count("all PEs resume from checkpoint 3") == 1, "one recovery");
 }

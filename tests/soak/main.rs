@@ -39,13 +39,12 @@ struct Sums {
 }
 
 fn run(schedule: &Schedule) -> Outcome {
-    let adopt = if schedule.adopt { "1" } else { "0" };
-    let rules: Vec<String> = schedule.rules.iter().map(ToString::to_string).collect();
-    let job = Job::new(PES).mode(&schedule.mode).args(&["--verbose"]).env("SHMEM_FT_ADOPT", adopt);
-    let job = job.env("SHMEM_FT_MAX_RESTARTS", "100");
-    let job = job.args(&["--nodes", &schedule.nodes.to_string()]);
-    let job = job.args(&["--spares", &schedule.spares.to_string()]);
-    jacobi::job(job.env("SHMEM_FT_INJECT", &rules.join(",")), SMALL).run()
+    let Schedule { mode, adopt, nodes, spares, rules } = schedule;
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    let (adopt, rules) = (u8::from(*adopt), rules.join(","));
+    let settings = format!("SHMEM_FT_ADOPT={adopt} SHMEM_FT_INJECT={rules}");
+    let line = format!("--mode {mode} --verbose --nodes {nodes} --spares {spares} {settings}");
+    jacobi::job(Job::line(&line).env("SHMEM_FT_MAX_RESTARTS", "100"), SMALL).run()
 }
 
 /// Fails unless the job ended as its schedule allows.

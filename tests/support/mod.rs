@@ -26,12 +26,15 @@ pub mod image;
 pub mod jacobi;
 pub mod mounts;
 pub mod namespaces;
+mod outcome;
 pub mod prelude;
 pub mod processes;
 pub mod random;
 mod residue;
+#[macro_use]
 mod skip;
 pub mod stall;
+mod sweep;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -43,8 +46,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 pub use build::*;
+pub use outcome::Outcome;
 pub use skip::*;
+#[allow(unused_imports)] // as above
+pub use sweep::*;
 
 /// The limit after which a run counts as hung. Runs take well below a second on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -69,6 +77,13 @@ impl Job {
         Job::of(&["-n", &pes.to_string()]).env("SHMEM_SYMMETRIC_SIZE", "16M")
     }
 
+    /// Runs `oshrun` with the words of a line, and four PEs if it has no `-n`.
+    pub fn line(line: &str) -> Job {
+        let counts = line.split(' ').any(|word| word == "-n");
+        let job = if counts { Job::of(&[]) } else { Job::new(4) };
+        job.env("SHMEM_SYMMETRIC_SIZE", "16M").words(line)
+    }
+
     /// Runs `oshrun` with these arguments.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -81,6 +96,15 @@ impl Job {
     pub fn args(mut self, words: &[&str]) -> Job {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
         self
+    }
+
+    /// Adds the words of a line: a word like `NAME=value` sets a variable, others are arguments.
+    pub fn words(self, line: &str) -> Job {
+        let name = |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        line.split_whitespace().fold(self, |job, word| match word.split_once('=') {
+            Some((variable, value)) if name(variable) => job.env(variable, value),
+            _ => job.args(&[word]),
+        })
     }
 
     /// Runs `oshrun` after these shell commands, with their effects: limits, for example.
@@ -156,6 +180,14 @@ impl Job {
     #[track_caller]
     pub fn run(self) -> Outcome {
         self.start().finish()
+    }
+
+    /// Starts the job, and waits for a line with `text` on either output.
+    #[track_caller]
+    pub fn until(self, text: &str) -> Running {
+        let mut run = self.start();
+        run.wait_for(text);
+        run
     }
 
     /// Starts the job.
@@ -339,6 +371,13 @@ impl Running {
         std::fs::write(self.folder.join("stop"), "").expect("the file is written");
     }
 
+    /// Makes the program `steps` end, and waits for the end of the job.
+    #[track_caller]
+    pub fn end(self) -> Outcome {
+        self.stop();
+        self.finish()
+    }
+
     /// Waits for `text` on either output, and returns the whole line.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {
@@ -383,8 +422,18 @@ impl Running {
         }
     }
 
+    /// Kills all processes of the job, and waits for its end.
+    #[track_caller]
+    pub fn kill(self) -> Outcome {
+        let kill = |found: &processes::Found| processes::signal(found.pid, Signal::KILL);
+        self.processes().iter().for_each(kill);
+        let outcome = self.finish();
+        outcome.status(137);
+        outcome
+    }
+
     /// Sends the launcher a signal.
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub fn signal(&self, signal: Signal) {
         processes::signal(self.launcher(), signal);
     }
 
@@ -435,60 +484,6 @@ impl Drop for Running {
             residue::kill_all(self);
             let _ = self.child.wait();
         }
-    }
-}
-
-/// The end of a job.
-pub struct Outcome {
-    /// The exit status of the launcher, or 128 and the signal that killed it.
-    pub status: i32,
-    /// Its whole standard output.
-    pub out: String,
-    /// Its whole standard error.
-    pub err: String,
-    /// Its run time.
-    pub took: Duration,
-    shown: String,
-}
-
-impl Outcome {
-    /// Fails the test unless `holds`.
-    #[track_caller]
-    pub fn check(&self, holds: bool, what: &str) {
-        assert!(holds, "{what}\n{self}");
-    }
-
-    /// Fails the test unless the job ended with `status`.
-    #[track_caller]
-    pub fn status(&self, status: i32) -> &Self {
-        self.check(self.status == status, &format!("status {status} was expected"));
-        self
-    }
-
-    /// Fails the test unless some line on standard error contains `text`.
-    #[track_caller]
-    pub fn says(&self, text: &str) -> &Self {
-        self.check(self.count(text) > 0, &format!("`{text}` was expected"));
-        self
-    }
-
-    /// Returns how many lines on standard error contain `text`.
-    pub fn count(&self, text: &str) -> usize {
-        self.err.lines().filter(|line| line.contains(text)).count()
-    }
-
-    /// Returns lines of standard error that begin with `start`, without it.
-    pub fn lines<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
-        self.err.lines().filter_map(move |line| line.strip_prefix(start))
-    }
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Outcome { status, out, err, took, shown } = self;
-        let took = took.as_secs_f64();
-        write!(f, "{shown}\nstatus {status} after {took:.2} s\n")?;
-        write!(f, "--- stdout\n{out}--- stderr\n{err}---")
     }
 }
 

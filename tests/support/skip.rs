@@ -1,7 +1,16 @@
 //! Notices that a test does not run here, or only in part, for `.ci/sums` to count.
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros)]
 
 use std::io::Write;
+
+/// Ends a test that lacks what each of these functions looks for: `needs!(long, has_ucx)`.
+macro_rules! needs {
+    ($($what:ident),+) => {$(
+        if !crate::support::$what() {
+            return;
+        }
+    )+};
+}
 
 /// Notes that this test does not run, since the machine lacks `need`, one of those of `.ci/sums`.
 pub fn skip(need: &str, why: &str) {
@@ -32,6 +41,12 @@ pub fn has_ucx_too() -> bool {
 fn ucx(without: fn(&str, &str)) -> bool {
     let loaded = raidshmem_engines::load(raidshmem_core::settings::Fabric::Ucx);
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
+}
+
+/// True if the clang that the adviser needs is installed. Otherwise this test does not run.
+pub fn has_clang() -> bool {
+    let found = raidshmem::advise::clang(None);
+    found.map_err(|_| skip("clang", "none of version 19")).is_ok()
 }
 
 /// True if this machine has that program. Otherwise this test runs without it.
@@ -71,34 +86,6 @@ pub fn huge_pages_are_free() -> bool {
 /// True if all tests were requested (`make test-all`).
 pub fn all_asked_for() -> bool {
     std::env::var_os("RAIDSHMEM_ALL").is_some()
-}
-
-/// Returns the cases of a matrix: all of them if all tests were requested, otherwise about `most`,
-/// evenly, with a notice.
-pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
-    let count = cases.len();
-    if all_asked_for() || count <= most {
-        return cases;
-    }
-    partly("all", &format!("{most} of {count} cases; make test-all takes all"));
-    evenly(cases, most)
-}
-
-/// Returns the cases of a long sweep: all of them in `make soak`, otherwise about `many` of them,
-/// evenly, if all tests were requested, and `few` if not, with a notice.
-pub fn sweep<T>(cases: Vec<T>, (few, many): (usize, usize)) -> Vec<T> {
-    let count = cases.len();
-    if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {
-        return sample(cases, few);
-    }
-    partly("soak", &format!("{many} of {count} cases; make soak takes all"));
-    evenly(cases, many)
-}
-
-fn evenly<T>(cases: Vec<T>, most: usize) -> Vec<T> {
-    let count = cases.len();
-    let chosen = |&(index, _): &(usize, T)| index * most / count != (index + 1) * most / count;
-    cases.into_iter().enumerate().filter(chosen).map(|(_, case)| case).collect()
 }
 
 /// True if this long test should run: all tests were requested. Otherwise notes that it is left

@@ -13,11 +13,9 @@ pub fn lines(outcome: &Outcome) -> Vec<&str> {
 /// and end.
 #[track_caller]
 pub fn goes_on(job: Job, begin: &str, end: &str) {
-    let mut run = job.after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
+    let mut run = job.after("mkfifo go").leaves("go").until("ready");
     run.wait_for(&format!("oshrun: {begin}"));
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     let lines = lines(outcome.status(0));
     let same = lines.len() == 1 && lines[0].starts_with(begin) && lines[0].ends_with(end);
     outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
@@ -28,22 +26,27 @@ pub fn goes_on(job: Job, begin: &str, end: &str) {
 /// Checks a job whose PE 3 is late for the barrier of all, and is stopped meanwhile.
 #[track_caller]
 pub fn tells_of_a_stopped_pe(job: Job) {
-    let mut run = job.after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
+    let mut run = job.after("mkfifo go").leaves("go").until("ready");
     run.wait_for("PE 3 does not (it computes)");
     let late = run.pid_of(3);
     processes::signal(late, Signal::STOP);
     run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
     run.wait_for(" s; PE 3 does not (it is stopped)");
     processes::signal(late, Signal::CONT);
-    let_on(&run);
-    let outcome = run.finish();
+    let outcome = let_end(run);
     outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
 }
 
 /// Releases the PE that computes until then.
 pub fn let_on(run: &Running) {
     std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
+}
+
+/// Releases the PE that computes until then, and waits for the end of the job.
+#[track_caller]
+pub fn let_end(run: Running) -> Outcome {
+    let_on(&run);
+    run.finish()
 }
 
 /// Checks that the job ends with that line, printed once.
