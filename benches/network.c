@@ -3,7 +3,8 @@
  *
  * usage: network ROUNDS       prints `figure value`: medians in ns, bandwidths in MB/s
  *
- * `put_half_ns`: half of a put that the peer waits for, and one back; `get_ns`: a get of 8 bytes.
+ * `put_half_ns`: half of a put that the peer waits for, and one back; `get_ns`: a get of 8 bytes;
+ * `put_quiet_ns`: a put of 8 bytes and its quiet, which is a round trip.
  * `put_mb_s` and `get_mb_s`: 1 MiB each time, ROUNDS / 20 times, up to WINDOW of them under way,
  * like the tool. Results are checked.
  */
@@ -16,7 +17,7 @@
 #define LARGE (1 << 20)
 #define WINDOW 16
 
-static long *word;
+static long *word, *mark;
 static char *large, *buffer;
 
 static double now_ns(void) {
@@ -72,6 +73,13 @@ static void alone(long rounds, double *times) {
         expect(value == rounds, "get");
     }
     printf("get_ns %.0f\n", median(times, rounds));
+    for (long round = 0; round < rounds; round++) {
+        double begun = now_ns();
+        shmem_long_p(mark, round, 1);
+        shmem_quiet();
+        times[round] = now_ns() - begun;
+    }
+    printf("put_quiet_ns %.0f\n", median(times, rounds));
     long many = rounds / 20;
     double begun = now_ns();
     for (long round = 0; round < many; round++)
@@ -95,10 +103,11 @@ int main(int argc, char **argv) {
     }
     shmem_init();
     word = shmem_calloc(1, sizeof *word);
+    mark = shmem_calloc(1, sizeof *mark);
     large = shmem_malloc(LARGE);
     buffer = malloc(LARGE);
     double *times = malloc(rounds * sizeof *times);
-    expect(word && large && buffer && times && shmem_n_pes() == 2, "two PEs, and memory");
+    expect(word && mark && large && buffer && times && shmem_n_pes() == 2, "two PEs, and memory");
     memset(buffer, 2, LARGE);
     memset(large, 1, LARGE);
     shmem_barrier_all();

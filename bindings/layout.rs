@@ -1,5 +1,5 @@
-// The layouts and values committed in ucx-sys and rdma-sys, as a C program that does not compile if
-// they differ from this machine's headers: for `tests/bindings.rs`.
+// The layouts and values committed in ucx-sys, rdma-sys and ofi-sys, as a C program that does not
+// compile if they differ from this machine's headers: for `tests/bindings.rs`.
 
 /// Converts numbers that the Rust compiler checks in `text` to checks by the C compiler.
 ///

@@ -1,7 +1,8 @@
-//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of this machine's
-//! headers, and a deviation is detected; if libclang is installed, they are also compared with the
-//! output of `bindings/`. Bindings for another processor are checked with Debian's cross compiler
-//! and that processor's C library; the headers of UCX and libibverbs are equal on all processors.
+//! The committed bindings of `ucx-sys`, `rdma-sys` and `ofi-sys` have the layouts and values of
+//! this machine's headers, and a deviation is detected; if libclang is installed, those of the
+//! first two are also compared with the output of `bindings/`. Bindings for another processor are
+//! checked with Debian's cross compiler and that processor's C library; the headers of UCX,
+//! libibverbs and libfabric are equal on all processors.
 //!
 //! Builds compare nothing: they need no header, and the library loaded at run time may be a
 //! different version.
@@ -159,6 +160,41 @@ fn layouts_and_values_of_libibverbs_are_those_of_its_headers() {
         // The C library's mutex has another size on that processor.
         let complaints = bindings.complaints("other", &[other, types]);
         assert!(complaints.contains("differs: sizeof(struct ibv_context) == "), "{complaints}");
+    }
+}
+
+/// Structures of which the library passes pointers, so that they may be cut, and grow.
+const OFI_GROW: &[&str] = &[
+    "fi_ops",
+    "fi_ep_attr",
+    "fi_domain_attr",
+    "fi_ops_fabric",
+    "fid_fabric",
+    "fi_ops_av",
+    "fi_ops_cq",
+    "fi_cq_err_entry",
+    "fi_ops_mr",
+    "fi_ops_domain",
+    "fi_ops_cm",
+    "fi_ops_msg",
+    "fi_ops_rma",
+    "fid_ep",
+];
+
+#[test]
+fn layouts_and_values_of_libfabric_are_those_of_its_headers() {
+    if !has_headers("libfabric") {
+        return;
+    }
+    let texts = &[include_str!("../ofi-sys/src/types.rs")];
+    let (package, grow) = ("libfabric", OFI_GROW);
+    let header = "rdma/fi_rma.h>\n#include <rdma/fi_cm.h";
+    for processor in Processor::ALL.into_iter().filter(|processor| processor.is_here()) {
+        Bindings { processor, package, header, texts, grow }.compare(&[
+            ["offset_of!(fi_info, tx_attr) - 72", "offset_of!(fi_info, tx_attr) - 80"],
+            ["size_of::<fi_cq_attr>() - 40", "size_of::<fi_cq_attr>() - 48"],
+            ["FI_EP_RDM: c_uint = 3;", "FI_EP_RDM: c_uint = 2;"],
+        ]);
     }
 }
 

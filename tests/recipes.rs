@@ -111,7 +111,8 @@ fn the_recipe_for_spack_is_python() {
 /// `make test-all` builds each crate from its package; this test covers the manifests.
 #[test]
 fn every_crate_has_the_metadata_of_a_registry() {
-    let mut folders = vec![String::new(), "codec/".into(), "ucx-sys/".into(), "rdma-sys/".into()];
+    let folders = ["", "codec/", "ucx-sys/", "rdma-sys/", "ofi-sys/"];
+    let mut folders: Vec<String> = folders.map(String::from).into();
     let crates = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder").flatten();
     folders.extend(crates.map(|entry| format!("crates/{}/", entry.file_name().display())));
     for folder in folders {

@@ -36,7 +36,8 @@ fn over(engine: &str) {
     }
     let name = std::thread::current().name().expect("a test has a name").to_owned();
     let exe = std::env::current_exe().expect("the test has a path");
-    let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == engine);
+    let fabric =
+        Fabric::ALL.into_iter().find(|fabric| Some(fabric.name()) == engine.split(':').next());
     let mut driver = Command::new("timeout");
     driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
     driver.envs(fabric.into_iter().flat_map(environment));
@@ -66,4 +67,10 @@ fn a_simulated_network() {
 fn ucx() {
     needs!(has_ucx);
     over("ucx");
+}
+
+#[test]
+fn libfabric_over_tcp() {
+    needs!(has_ofi);
+    over("ofi:tcp;ofi_rxm");
 }

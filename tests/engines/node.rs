@@ -11,7 +11,7 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::update::{Change, Update, WordAt};
-use raidshmem_engines as engines;
+use raidshmem_engines::{self as engines, Chosen};
 use raidshmem_fabric::{AmoRequest, Engine, EventSink, Local};
 use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::memory::{self, Part};
@@ -124,8 +124,11 @@ impl Node {
                 Box::new(Verbs::with_atomics(local, None, Atomics::Own).expect("it opens"))
             }
             name => {
+                let (name, provider) = name.split_once(':').unzip();
+                let name = name.unwrap_or(engine);
                 let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == name);
-                let opened = engines::open(fabric.expect("an engine"), None, local);
+                let chosen = Chosen { device: None, provider };
+                let opened = engines::open(fabric.expect("an engine"), chosen, local);
                 opened.expect("it opens").expect("it has an engine")
             }
         };

@@ -13,7 +13,7 @@ mod loading;
 use raidshmem_core::inject::Point;
 
 use support::jacobi::{self, TINY};
-use support::{Job, has_ucx_too, program};
+use support::{Job, networks, program};
 
 /// Returns a job of eight PEs on four nodes, with groups of one PE from each.
 fn eight(fabric: &str, mode: &str) -> Job {
@@ -23,7 +23,7 @@ fn eight(fabric: &str, mode: &str) -> Job {
 
 /// Returns the fabrics that this machine supports.
 fn fabrics() -> impl Iterator<Item = &'static str> {
-    ["shm"].into_iter().chain(has_ucx_too().then_some("ucx"))
+    ["shm"].into_iter().chain(networks())
 }
 
 #[track_caller]
@@ -58,12 +58,13 @@ fn contexts_complete_their_own_operations_over_every_fabric() {
     }
 }
 
-/// Neither the path from the call to UCX nor UCX itself allocates on a program's thread.
+/// Neither the path from the call to the library nor the library allocates on a program's thread.
 #[test]
 fn puts_of_a_word_to_another_node_take_no_memory() {
-    needs!(has_ucx);
-    let job = Job::new(2).args(&["--nodes", "2", "--fabric", "ucx"]).mode("none");
-    litmus(job.program(&program("short"), &[]), "short: all as promised");
+    for fabric in networks() {
+        let job = Job::new(2).args(&["--nodes", "2", "--fabric", fabric]).mode("none");
+        litmus(job.program(&program("short"), &[]), "short: all as promised");
+    }
 }
 
 #[test]
@@ -83,12 +84,13 @@ fn a_lost_process_and_a_lost_node_lose_no_byte() {
 /// Every named step, a process and a node in turn, a different one each time.
 #[test]
 fn a_death_at_every_step_over_an_engine_loses_no_byte() {
-    needs!(has_ucx);
+    let networks = networks();
     let is_passed = |point: &Point| point.is_checkpoint() || point.is_recovery();
     for (number, point) in Point::ALL.into_iter().filter(is_passed).enumerate() {
+        let Some(fabric) = networks.get(number / 2 % networks.len().max(1)) else { return };
         let recovery = point.is_recovery();
         let (pe, node) = (number % 8, number % 4);
-        let mut job = eight("ucx", "rs");
+        let mut job = eight(fabric, "rs");
         if recovery {
             job = job.kill(&[&format!("{}@3", (pe + 1) % 8)]);
         }
@@ -104,12 +106,13 @@ fn a_death_at_every_step_over_an_engine_loses_no_byte() {
 
 #[test]
 fn the_memory_of_a_lost_process_is_adopted_on_its_node_and_that_of_a_node_rebuilt() {
-    needs!(has_ucx);
-    let outcome = jacobi::job(eight("ucx", "raid5").args(&["-v"]).kill(&["3@3"]), TINY).run();
-    outcome.right_sum(TINY).says("PE 3: memory of the dead process adopted");
-    let job = eight("ucx", "raid5").args(&["-v"]).kill_node(&["1@3"]);
-    let outcome = jacobi::job(job, TINY).run();
-    outcome.right_sum(TINY).says("of checkpoint 3 rebuilt from PE");
+    for fabric in networks() {
+        let job = || eight(fabric, "raid5").args(&["-v"]);
+        let outcome = jacobi::job(job().kill(&["3@3"]), TINY).run();
+        outcome.right_sum(TINY).says("PE 3: memory of the dead process adopted");
+        let outcome = jacobi::job(job().kill_node(&["1@3"]), TINY).run();
+        outcome.right_sum(TINY).says("of checkpoint 3 rebuilt from PE");
+    }
 }
 
 /// A network library has no effect on a program that runs over another fabric, and only the

@@ -11,27 +11,48 @@ use rustix::process::Signal;
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, partly, processes, program, program_with};
+use super::support::{Job, networks, partly, processes, program, program_with};
 
 fn over_ucx(net: &Net, counts: &[usize]) -> Job {
-    net.job(counts).args(&["--fabric", "ucx"])
+    over(net, "ucx", counts)
+}
+
+fn over(net: &Net, fabric: &str, counts: &[usize]) -> Job {
+    net.job(counts).args(&["--fabric", fabric])
 }
 
 #[test]
 fn transfers_and_order_are_as_promised_between_hosts() {
-    needs!(has_ucx);
-    let net = Net::new(2);
-    let outcome = over_ucx(&net, &[1, 1]).program(&program("litmus"), &["apart"]).run();
-    outcome.status(0).prints("all as promised");
+    for fabric in networks() {
+        let net = Net::new(2);
+        let outcome = over(&net, fabric, &[1, 1]).program(&program("litmus"), &["apart"]).run();
+        outcome.status(0).prints("all as promised");
+    }
 }
 
 #[test]
 fn constants_are_symmetric_between_hosts() {
-    needs!(has_ucx);
-    let net = Net::new(3);
-    let job = over_ucx(&net, &[1, 2, 1]).mode("raid5").kill(&["1@3"]);
-    let outcome = job.program(&program("constants"), &[]).run();
-    outcome.status(0).prints("constants ok");
+    for fabric in networks() {
+        let net = Net::new(3);
+        let job = over(&net, fabric, &[1, 2, 1]).mode("raid5").kill(&["1@3"]);
+        let outcome = job.program(&program("constants"), &[]).run();
+        outcome.status(0).prints("constants ok");
+    }
+}
+
+/// The provider that is named is the one that carries the data, and one that no host has is refused
+/// in a line.
+#[test]
+fn the_provider_of_libfabric_is_the_one_that_is_named() {
+    needs!(has_ofi);
+    let net = Net::new(2);
+    let by = |provider: &str| {
+        let job = over(&net, "ofi", &[1, 1]).mode("none").env("SHMEM_FT_PROVIDER", provider);
+        job.program(&program("litmus"), &["apart"]).run()
+    };
+    by("tcp;ofi_rxm").status(0);
+    let outcome = by("cxi");
+    outcome.status(1).says("fabric ofi: provider: SHMEM_FT_PROVIDER=cxi: expected one of");
 }
 
 /// Returns the TCP connections of a process, from the kernel's tables.
@@ -72,12 +93,11 @@ fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
 
 #[test]
 fn a_lost_process_and_a_lost_host_lose_no_byte() {
-    needs!(has_ucx);
     let net = Net::new(4);
-    for mode in ["raid5", "rs"] {
-        let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill(&["1@3"]);
-        jacobi::job(job, TINY).run().right_sum(TINY);
-        let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill_node(&["2@3"]).with_orphans();
+    for (fabric, mode) in networks().into_iter().flat_map(|net| [(net, "raid5"), (net, "rs")]) {
+        let job = || over(&net, fabric, &[1, 1, 1, 1]).mode(mode);
+        jacobi::job(job().kill(&["1@3"]), TINY).run().right_sum(TINY);
+        let job = job().kill_node(&["2@3"]).with_orphans();
         jacobi::job(job, TINY).run().right_sum(TINY);
     }
 }
@@ -156,8 +176,7 @@ fn substitutes_on_another_host_are_bound_as_they_were() {
 /// Puts from other hosts arrive through the target's own process: its page tables show them.
 #[test]
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
-    needs!(has_ucx);
-    let net = Net::new(3);
+    let (net, networks) = (Net::new(3), networks());
     let path = program_with("written", &["-pthread"]);
     for (seed, words) in [
         (1, ""),
@@ -165,7 +184,8 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
         (3, "--kill-node 1@8"),
         (4, "--kill 0@5 --kill-node 2@11"),
     ] {
-        let job = over_ucx(&net, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).words(words);
+        let Some(fabric) = networks.get(seed % networks.len().max(1)) else { return };
+        let job = over(&net, fabric, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).words(words);
         let job = job.env("SHMEM_FT_GROUP_SIZE", "3").env("SHMEM_FT_ADOPT", "0").with_orphans();
         let job = job.env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages");
         let outcome = job.program(&path, &[&seed.to_string()]).run();

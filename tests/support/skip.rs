@@ -49,6 +49,30 @@ pub fn has_clang() -> bool {
     found.map_err(|_| skip("clang", "none of version 19")).is_ok()
 }
 
+/// Returns the fabrics between hosts that this machine supports without special hardware; a test
+/// runs without the others.
+pub fn networks() -> Vec<&'static str> {
+    [("ucx", has_ucx_too()), ("ofi", has_ofi_too())]
+        .into_iter()
+        .filter_map(|(fabric, here)| here.then_some(fabric))
+        .collect()
+}
+
+/// True if libfabric can be loaded here. Otherwise this test does not run.
+pub fn has_ofi() -> bool {
+    ofi(skip)
+}
+
+/// True if libfabric can be loaded here. Otherwise this test runs without the parts that need it.
+pub fn has_ofi_too() -> bool {
+    ofi(partly)
+}
+
+fn ofi(without: fn(&str, &str)) -> bool {
+    let loaded = raidshmem_engines::load(raidshmem_core::settings::Fabric::Ofi);
+    loaded.map_err(|why| without("libfabric", &why.to_string())).is_ok()
+}
+
 /// True if this machine has that program. Otherwise this test runs without it.
 pub fn has_tool(tool: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();

@@ -21,6 +21,7 @@ pub const CRATES: &[&str] = &[
     "crates/engines/src",
     "crates/launch/src",
     "crates/runtime/src",
+    "crates/fabric-ofi/src",
     "crates/fabric-ucx/src",
     "crates/fabric-verbs/src",
 ];

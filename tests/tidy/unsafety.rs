@@ -103,6 +103,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/fabric-verbs/src/device.rs", "opens a device of libibverbs and asks what it can do"),
     ("crates/fabric-verbs/src/objects.rs", "registered memory and queues of libibverbs as objects"),
     ("crates/fabric-verbs/src/pair.rs", "queue pairs of libibverbs and what is posted to them"),
+    ("crates/fabric-ofi/src/lib.rs", "registers the segment, which is never unmapped"),
+    ("crates/fabric-ofi/src/offers.rs", "asks libfabric for its providers"),
+    ("crates/fabric-ofi/src/raw.rs", "calls libfabric"),
+    ("crates/fabric-ofi/src/slots.rs", "bytes that libfabric uses while an operation is under way"),
     ("crates/fabric-ucx/src/lib.rs", "lends UCX bytes until an operation is over"),
     ("crates/fabric-ucx/src/raw.rs", "calls UCX"),
 ];

@@ -49,7 +49,7 @@ pub use table::{Setting, Settings, table};
 pub use text::{in_force, markdown};
 pub use values::{
     BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
-    Rollback, StoreLayout, Substitute, Trace, Track,
+    Provider, Rollback, StoreLayout, Substitute, Trace, Track,
 };
 
 /// The setting whose default depends on another one.

@@ -6,7 +6,7 @@
 //! ```text
 //! message                                    wire format (pure)
 //! raw                                        UCP's worker, endpoints, operations
-//! bytes  turns                               access to the own segment; the lock of UCP
+//! bytes                                      access to the own segment
 //! shared                                     state shared by callbacks and threads
 //! links                                      connections: setup, failure, teardown
 //! asking                                     requests to peers, and their answers
@@ -27,9 +27,9 @@
 //!                marks the peer as lost; either ends all pending operations on them
 //! ```
 //!
-//! Invariants: only the thread whose turn it is calls UCP. A link that has failed stays in the
-//! table until `disconnect`, so that `quiet` keeps reporting it. After any event, waiting threads
-//! look again.
+//! Invariants: only the thread whose turn it is (`raidshmem_fabric::turns`) calls UCP. A link that
+//! has failed stays in the table until `disconnect`, so that `quiet` keeps reporting it. After any
+//! event, waiting threads look again.
 //!
 //! UCX is configured by its environment, [`ENVIRONMENT`], which its libraries read when they are
 //! loaded.
@@ -47,7 +47,6 @@ mod links;
 mod message;
 mod raw;
 mod shared;
-mod turns;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +55,7 @@ use std::time::Duration;
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
+use raidshmem_fabric::turns::{DelegatedPut, Inside, SHORT, Turns};
 use raidshmem_fabric::{AmoRequest, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
@@ -63,7 +63,6 @@ use self::links::{Connection, Connections, attend, report};
 use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
 use self::raw::{Operation, Status, Worker};
 use self::shared::Shared;
-use self::turns::{DelegatedPut, Inside, SHORT, Turns};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and the reasons for their values.

@@ -18,12 +18,12 @@ use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::Lost;
 use raidshmem_fabric::hand_off::Seen;
+use raidshmem_fabric::turns::{DelegatedPut, PLACES, Turns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Address, SegmentPart};
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
 use crate::shared::{Owed, Shared, UNCONNECTED};
-use crate::turns::{DelegatedPut, PLACES, Turns};
 use raidshmem_sys::lock;
 
 /// Time for which the progress thread leaves the work to threads that help.

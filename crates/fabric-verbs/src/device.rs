@@ -206,21 +206,35 @@ impl Drop for Device {
     }
 }
 
-/// Returns true if there is a device, active or not.
+/// Returns true if there is a device with an active port. EFA's do not count: they have none of the
+/// connections that the engine makes.
 ///
 /// # Errors
 /// The loader's message about the library.
 pub fn any_device() -> Result<bool, &'static str> {
     let api = rdma_sys::load()?;
     let mut count = 0;
-    // SAFETY: a place for a number; the result is null or a list, which is freed.
-    unsafe {
-        let list = api.ibv_get_device_list(&mut count);
-        if !list.is_null() {
-            api.ibv_free_device_list(list);
-        }
+    // SAFETY: a place for a number; the list is freed below, after the last use of its entries.
+    let list = unsafe { api.ibv_get_device_list(&mut count) };
+    if list.is_null() {
+        return Ok(false);
     }
-    Ok(count > 0)
+    // SAFETY: the list has `count` entries.
+    let devices = unsafe { std::slice::from_raw_parts(list, count as usize) };
+    let found = devices.iter().any(|&device| is_active(&device_name(api, device)));
+    // SAFETY: made by the call above.
+    unsafe { api.ibv_free_device_list(list) };
+    Ok(found)
+}
+
+/// Returns true if the kernel shows an active port of this device.
+fn is_active(name: &str) -> bool {
+    let folder = Path::new("/sys/class/infiniband").join(name);
+    let driver = std::fs::read_link(folder.join("device/driver")).unwrap_or_default();
+    let ports = std::fs::read_dir(folder.join("ports")).into_iter().flatten().flatten();
+    let mut states =
+        ports.filter_map(|port| std::fs::read_to_string(port.path().join("state")).ok());
+    !driver.ends_with("efa") && states.any(|state| state.contains("ACTIVE"))
 }
 
 fn device_name(api: &Ibverbs, device: *mut ibv_device) -> String {

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! hand_off          the hand-off of polling between an engine's thread and waiting threads
+//! turns             turns inside a library that admits one thread at a time
 //! ```
 //!
 //! The operations of an engine:
@@ -60,6 +61,7 @@
 #![forbid(unsafe_code)]
 
 pub mod hand_off;
+pub mod turns;
 
 use std::fmt::Debug;
 use std::io::Write as _;
@@ -312,6 +314,7 @@ pub trait Engine: Send + Sync + Debug {
 fn needed(fabric: Fabric) -> &'static str {
     match fabric {
         Fabric::Auto | Fabric::Shm => "nothing",
+        Fabric::Ofi => "libfabric 1.17 or newer (Debian: apt-get install libfabric1)",
         Fabric::Ucx => "UCX 1.13 or newer (Debian: apt-get install libucx0)",
         Fabric::Verbs => "libibverbs (Debian: apt-get install libibverbs1 ibverbs-providers)",
     }

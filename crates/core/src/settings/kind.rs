@@ -4,7 +4,7 @@
 //! these cannot differ.
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
-use super::values::{Device, Every};
+use super::values::{Device, Every, Provider};
 use crate::inject::{self, InjectedFault, Point};
 
 /// The kind and bounds of a setting's value.
@@ -73,6 +73,8 @@ pub enum ValueKind {
     },
     /// An RDMA device, optionally with a port.
     Device,
+    /// A provider of libfabric.
+    Provider,
 }
 
 /// A parsed value; the [`ValueKind`] determines the variant.
@@ -85,6 +87,7 @@ pub(super) enum Value {
     File(String),
     Every(Every),
     Device(Device),
+    Provider(Provider),
 }
 
 impl ValueKind {
@@ -105,6 +108,7 @@ impl ValueKind {
             ValueKind::Folder => "folder",
             ValueKind::Every { .. } => "every",
             ValueKind::Device => "device",
+            ValueKind::Provider => "provider",
         }
     }
 
@@ -141,6 +145,7 @@ impl ValueKind {
                 "1 to {max} checkpoints, or 0.001 to {} seconds with an s behind them",
                 show_seconds(*max)
             ),
+            ValueKind::Provider => "NAME of a provider that fi_info lists".to_owned(),
             ValueKind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
             ValueKind::Rules => {
                 "rules PE@CHECKPOINT[:point], node:K@.. or stop:PE@.., \
@@ -174,6 +179,7 @@ impl ValueKind {
                 (!text.is_empty()).then(|| Value::File(text.to_owned()))
             }
             ValueKind::Device => Device::parse(text).map(Value::Device),
+            ValueKind::Provider => Provider::parse(text).map(Value::Provider),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::kind::{Value, ValueKind};
 use super::units::{show_rate, show_size, show_time};
-use super::values::{Device, Every, Interval, Worded};
+use super::values::{Device, Every, Interval, Provider, Worded};
 use crate::inject::{self, InjectedFault};
 
 /// The type of a field of [`super::Settings`].
@@ -64,6 +64,7 @@ held! {
     String = File, |path, _| Some(path.clone());
     Every = Every, |every, _| Some(every.to_string());
     Device = Device, |device, _| Some(device.to_string());
+    Provider = Provider, |provider, _| Some(provider.name().to_owned());
     Vec<InjectedFault> = Rules, |rules, _| (!rules.is_empty()).then(|| inject::list(rules));
 }
 

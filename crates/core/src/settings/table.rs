@@ -17,7 +17,7 @@ use super::stored::Stored;
 use super::units::{KIB, TIB};
 use super::values::{
     BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
-    Rollback, StoreLayout, Substitute, Trace, Track,
+    Provider, Rollback, StoreLayout, Substitute, Trace, Track,
 };
 use crate::inject::InjectedFault;
 
@@ -205,6 +205,10 @@ settings! {
         ValueKind::Device,
         "RDMA device and port on every node, for the fabric verbs.",
         "a node has several devices for RDMA";
+    SHMEM_FT_PROVIDER provider: Option<Provider> = None, "the best one";
+        ValueKind::Provider,
+        "Provider of libfabric on every node, for the fabric ofi.",
+        "a node has several networks, or the automatic choice is slower";
     SHMEM_FT_COLLECTIVES collectives: Collectives = Collectives::Auto;
         ValueKind::Choice(Collectives::NAMES),
         "Algorithm of collectives: every PE reads from all (direct), node leaders relay (nodes), \

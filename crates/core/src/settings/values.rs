@@ -224,6 +224,8 @@ choice! {
     Ucx = "ucx",
     /// RDMA through ibverbs.
     Verbs = "verbs",
+    /// libfabric: Slingshot, EFA, Omni-Path, and TCP.
+    Ofi = "ofi",
 }
 
 /// An RDMA device, and one of its ports.
@@ -252,6 +254,24 @@ impl Display for Device {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         f.write_str(&self.name)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// A provider of libfabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider(String);
+
+impl Provider {
+    /// Parses the name of a provider; None if the text is invalid.
+    pub fn parse(text: &str) -> Option<Provider> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.;".contains(c);
+        let named = !text.is_empty() && text.chars().all(plain);
+        named.then(|| Provider(text.to_owned()))
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.0
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Args {
     /// Binding of PEs: auto (their share of the cores), core (one each) or none.
     #[arg(long, value_name = "WHAT", help_heading = WHERE)]
     pub bind: Option<String>,
-    /// Transport of data between nodes: auto, shm, ucx or verbs.
+    /// Transport of data between nodes: auto, shm, ucx, verbs or ofi.
     #[arg(long, value_name = "NAME", help_heading = WHERE)]
     pub fabric: Option<String>,
     /// Print the placement of each PE: node, failure domains, group, processors and NUMA node.

@@ -15,7 +15,9 @@ use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::replay::place::CallPlace;
-use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
+use raidshmem_core::settings::{
+    Bind, Fabric, Pages, Provider, Rollback, SettingError, Settings, Trace,
+};
 use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -430,7 +432,9 @@ fn open_fabric(
         oversubscribed,
         events: Arc::clone(&events),
     };
-    let Some(engine) = engines::open(job.fabric, settings.device.as_ref(), local)? else {
+    let (device, provider) = (settings.device.as_ref(), settings.provider.as_ref());
+    let chosen = engines::Chosen { device, provider: provider.map(Provider::name) };
+    let Some(engine) = engines::open(job.fabric, chosen, local)? else {
         return Ok(None);
     };
     if let Some(channel) = channel {

@@ -26,7 +26,7 @@ use super::complain::complain;
 /// Path of this file in the repository.
 const HERE: &str = "crates/runtime/src/pgas/panics.rs";
 /// Folders with sources of the library.
-const OURS: &[&str] = &["src/", "crates/", "codec/", "rdma-sys/", "ucx-sys/"];
+const OURS: &[&str] = &["src/", "crates/", "codec/", "ofi-sys/", "rdma-sys/", "ucx-sys/"];
 /// Folder of the safe API.
 const API: &str = "src/shmem/";
 

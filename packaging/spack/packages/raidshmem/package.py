@@ -20,6 +20,7 @@ class Raidshmem(Package):
 
     variant("ucx", default=True, description="UCX, which is loaded at run time, for networks")
     variant("verbs", default=False, description="libibverbs, loaded at run time, for RDMA")
+    variant("ofi", default=False, description="libfabric, loaded at run time, for Slingshot")
 
     depends_on("c", type="build")
     depends_on("rust@1.89:", type="build")
@@ -28,6 +29,7 @@ class Raidshmem(Package):
     depends_on("pkgconfig", type="build")
     depends_on("hwloc@2:")
     depends_on("ucx", when="+ucx", type=("build", "run"))
+    depends_on("libfabric@1.17:", when="+ofi", type=("build", "run"))
     depends_on("rdma-core", when="+verbs", type=("build", "run"))
 
     provides("shmem")
@@ -38,6 +40,6 @@ class Raidshmem(Package):
         make("install", f"PREFIX={prefix}", "BUILT=target/release")
 
     def setup_run_environment(self, env):
-        for name in ("ucx", "rdma-core"):
+        for name in ("ucx", "libfabric", "rdma-core"):
             if name in self.spec:
                 env.prepend_path("LD_LIBRARY_PATH", self.spec[name].prefix.lib)

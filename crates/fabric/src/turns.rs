@@ -1,4 +1,5 @@
-//! Turns inside UCP: one thread at a time is inside, and a short put waits for no other thread.
+//! Turns inside a network library that admits one thread at a time: a short put waits for no other
+//! thread.
 //!
 //! A thread that puts a word enters if no thread is inside. Otherwise it leaves the word here and
 //! continues: the thread inside starts the put, when it enters and again when it exits.
@@ -6,11 +7,9 @@
 //! Invariants: puts left before a thread enters are started before the thread does anything else.
 //! No put stays here while no thread is inside: a thread that leaves a put tries to enter
 //! afterwards, a thread that exits looks for puts afterwards, and each fences in between. A place
-//! is reused only when its put is over, so UCP may read the word until then.
+//! is reused only when its put is over, so the library may read the word until then.
 //!
 //! Left out: the operation that starts a put.
-
-#![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -20,9 +19,9 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
 /// Maximum bytes of a delegated put.
-pub(super) const SHORT: usize = size_of::<u64>();
+pub const SHORT: usize = size_of::<u64>();
 /// Maximum number of delegated puts, waiting or under way.
-pub(super) const PLACES: usize = 64;
+pub const PLACES: usize = 64;
 
 /// States of a place: unowned, owned by the thread that fills it, or by the thread inside.
 const FREE: u8 = 0;
@@ -32,7 +31,7 @@ const BEGUN: u8 = 3;
 
 /// A short delegated put.
 #[derive(Debug, Default)]
-pub(super) struct DelegatedPut {
+pub struct DelegatedPut {
     state: AtomicU8,
     len: AtomicU8,
     pe: AtomicU32,
@@ -52,6 +51,11 @@ impl DelegatedPut {
         self.word.as_ptr().cast_const().cast()
     }
 
+    /// Returns a copy of its bytes, padded.
+    pub fn word(&self) -> [u8; SHORT] {
+        self.word.load(Ordering::Relaxed).to_ne_bytes()
+    }
+
     /// Marks the put as over.
     pub fn over(&self) {
         self.state.store(FREE, Ordering::Release);
@@ -64,14 +68,14 @@ impl DelegatedPut {
 }
 
 /// The state that only the thread inside may use.
-pub(super) trait Inside: 'static {
+pub trait Inside: 'static {
     /// Starts a delegated put, and calls [`DelegatedPut::over`] when it is over.
     fn begin(&mut self, place: &'static DelegatedPut);
 }
 
 /// The turns, and the puts that wait for the thread inside.
 #[derive(Debug)]
-pub(super) struct Turns<T> {
+pub struct Turns<T> {
     inside: Mutex<T>,
     places: [DelegatedPut; PLACES],
     /// True if a put was left since a thread last looked.
@@ -147,7 +151,8 @@ impl<T: Inside> Turns<T> {
 }
 
 /// A turn, which ends when this value is dropped.
-pub(super) struct Turn<T: Inside> {
+#[derive(Debug)]
+pub struct Turn<T: Inside> {
     turns: &'static Turns<T>,
     inside: Option<MutexGuard<'static, T>>,
 }
