@@ -1968,6 +1968,13 @@ int pshmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);
 void pshmemx_ft_on_fault(shmemx_ft_handler_t f, void *arg);
 int pshmemx_ft_faulted(void);
 
+/* Fault tolerance: checkpoints on disk */
+int pshmemx_ft_set_open(const char *dir);
+int pshmemx_ft_set_list(int set, size_t index, const char **name, int *npes, size_t *nbytes);
+int pshmemx_ft_set_read(int set, const char *object, int pe, size_t offset, void *dest, size_t nbytes);
+void pshmemx_ft_set_close(int set);
+const char *pshmemx_ft_set_error(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -94,6 +94,25 @@
  * shmemx_ft_on_fault    calls f with each lost PE and its status, in the thread that asked for it,
  *                       from within a later call that concerns other PEs; f makes only local calls
  * shmemx_ft_faulted     1 from a loss until the restart that acknowledges it
+ *
+ * A checkpoint on disk (SHMEM_FT_STORE) can be read by a program with any number of PEs, which
+ * distributes its arrays anew. These calls are local: each PE reads for itself.
+ *
+ * shmemx_ft_set_open    opens set 7 of a folder (`DIR@7`), or the newest whose files are there or
+ *                       can be decoded (`DIR`); its number for the calls below, or -1. With
+ *                       SHMEM_FT_STORE_LAYOUT=local the folders of all nodes are in DIR
+ * shmemx_ft_set_list    the name of object `index`, valid until the set is closed, the number of
+ *                       PEs that have it, and its bytes on PE 0; FAILURE behind the last
+ * shmemx_ft_set_read    copies bytes of an object of a PE, with bytes verified, and decoded from
+ *                       parity if they are damaged or missing. FAILURE if that is impossible, or
+ *                       there is no such object, PE or byte: dest is then undefined.
+ *                       Names: static:NAME is a variable, heap:NAME the block that the static
+ *                       pointer NAME points to (heap:NAME[1] in an array of pointers), heap:3 the
+ *                       fourth block by address, private:NAME memory of shmemx_ft_protect. NAME
+ *                       alone is the first found of private, heap and static
+ * shmemx_ft_set_close   closes a set
+ * shmemx_ft_set_error   the reason of the last failure of these calls in this thread, in one line,
+ *                       or NULL; valid until its next failure
  */
 /* Kinds of loss for shmemx_ft_survives. Kinds above the node are those of SHMEM_FT_DOMAINS, from
    SHMEMX_FT_DOMAIN on, in the order of the file; domains are numbered as they first appear. */
@@ -177,6 +196,13 @@ int shmemx_ft_shrink(shmem_team_t team, shmem_team_t *living);
 int shmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);
 void shmemx_ft_on_fault(shmemx_ft_handler_t f, void *arg);
 int shmemx_ft_faulted(void);
+
+/* Fault tolerance: checkpoints on disk */
+int shmemx_ft_set_open(const char *dir);
+int shmemx_ft_set_list(int set, size_t index, const char **name, int *npes, size_t *nbytes);
+int shmemx_ft_set_read(int set, const char *object, int pe, size_t offset, void *dest, size_t nbytes);
+void shmemx_ft_set_close(int set);
+const char *shmemx_ft_set_error(void);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -172,6 +173,40 @@ public:
 private:
     const char *name_;
     T object_;
+};
+
+// A checkpoint on disk, of any number of PEs; shmem_ft.h has the names of its objects. Each PE
+// reads for itself. A failure throws std::runtime_error.
+class CheckpointSet {
+public:
+    // Opens set 7 of a folder ("DIR@7"), or its newest whole one ("DIR").
+    explicit CheckpointSet(const char *dir) : set_(shmemx_ft_set_open(dir)) { check(set_ >= 0); }
+    ~CheckpointSet() { shmemx_ft_set_close(set_); }
+    CheckpointSet(const CheckpointSet &) = delete;
+    CheckpointSet &operator=(const CheckpointSet &) = delete;
+
+    // The number of PEs that wrote it; zero if it holds no object.
+    int size() const {
+        const char *name;
+        int pes = 0;
+        std::size_t bytes;
+        shmemx_ft_set_list(set_, 0, &name, &pes, &bytes);
+        return pes;
+    }
+    // Copies elements of an object of a PE, from element `first` on.
+    template <typename T>
+    void read(const char *object, int pe, std::size_t first, T *dest, std::size_t count) const {
+        static_assert(std::is_trivially_copyable_v<T>, "the set holds the elements as bytes");
+        check(shmemx_ft_set_read(set_, object, pe, first * sizeof(T), dest, count * sizeof(T)) ==
+              SHMEM_FT_SUCCESS);
+    }
+
+private:
+    static void check(bool done) {
+        if (!done)
+            throw std::runtime_error(shmemx_ft_set_error());
+    }
+    int set_;
 };
 
 // A lost PE, and SHMEM_FT_PE_FAILED or another status of shmem_query_fault.

@@ -24,6 +24,7 @@
 //! | survive losses | [`ft::run`], or by hand [`ft::checkpoint_all`] and [`ft::restart_pes`] |
 //! | checkpoint private memory | [`ft::protect`], [`Protected`] |
 //! | keep a single copy of read-only data | [`ft::readonly`] |
+//! | read a checkpoint on disk of another number of PEs | [`ft::CheckpointSet`] |
 //!
 //! # Inside
 //!

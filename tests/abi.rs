@@ -299,6 +299,11 @@ int main() {
     shmem::ft::run([](std::uint64_t number) { return number == 3; });
     for (long word : seen)
         own[0] += word + session.threads();
+    shmem::ft::CheckpointSet set("store@7");
+    double cells[2] = {};
+    for (int pe = 0; pe < set.size(); pe++)
+        set.read("heap:grid", pe, 5, cells, 2);
+    own[0] += long(cells[0]);
     return int(own.size()) + int(shmem::ft::losses().size()) + (own.begin() == own.end());
 }
 "#;

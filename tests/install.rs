@@ -53,6 +53,9 @@ fn calls() -> Vec<String> {
 /// Returns the page of a call, and its name there: the gets of all types share one, as in
 /// OpenSHMEM.
 fn documented(call: &str) -> (&str, String) {
+    if call.starts_with("shmemx_ft_set_") {
+        return ("shmemx_ft_set_open", call.to_owned());
+    }
     let typed = |end: &str| call.strip_prefix("shmemx_ft_")?.strip_suffix(end).map(str::len);
     match ["_iget", "_get"].into_iter().find(|end| typed(end).is_some()) {
         Some(end) => ("shmemx_ft_get", format!("shmemx_ft_TYPE{end}")),

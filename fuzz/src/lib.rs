@@ -5,6 +5,7 @@
 //! `tests/fuzz.rs` to its own mutator.
 
 mod archive;
+mod reader;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -78,6 +79,7 @@ dead = []
 "#;
 
 pub use archive::archive;
+pub use reader::reader;
 
 /// A parser under test.
 pub type Target = fn(&[u8]);
@@ -95,6 +97,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("membership", membership),
     ("noise", noise),
     ("plan", plan),
+    ("reader", reader),
     ("report", report),
     ("rules", rules),
     ("settings", settings),
@@ -517,6 +520,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     BTreeMap::from([
         ("archive", archive::examples()),
+        ("reader", reader::examples()),
         ("report", text(&[REPORT])),
         ("plan", text(&[PLAN, "build = \"1\"\n"])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),

@@ -42,6 +42,11 @@ if original:
     assert (far == np.arange(4) + 10 * ((me + 1) % pes)).all(), far
     shmem.barrier_all()
     raidshmem.free(scratch)
+    try:
+        raidshmem.CheckpointSet("/nowhere")
+        raise SystemExit("there is a set")
+    except OSError as error:
+        assert "/nowhere" in str(error), error
     drawn = np.random.rand(3)
     had = drawn.copy()
     raidshmem.event(drawn)

@@ -29,6 +29,12 @@ pub fn write_all<T: Copy>(list: Out<T>, values: &[T]) {
     }
 }
 
+/// Returns the C string that begins here.
+pub fn string(claim: In<c_char>) -> String {
+    // SAFETY: the caller guarantees a string that ends with a zero.
+    unsafe { CStr::from_ptr(claim.pointer()) }.to_string_lossy().into_owned()
+}
+
 /// Returns the C string that begins here, with unprintable characters escaped.
 pub fn text(claim: In<c_char>) -> String {
     // SAFETY: the caller guarantees a string that ends with a zero.

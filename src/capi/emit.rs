@@ -294,6 +294,25 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_on_fault    calls f with each lost PE and its status, in the thread that asked for it,
  *                       from within a later call that concerns other PEs; f makes only local calls
  * shmemx_ft_faulted     1 from a loss until the restart that acknowledges it
+ *
+ * A checkpoint on disk (SHMEM_FT_STORE) can be read by a program with any number of PEs, which
+ * distributes its arrays anew. These calls are local: each PE reads for itself.
+ *
+ * shmemx_ft_set_open    opens set 7 of a folder (`DIR@7`), or the newest whose files are there or
+ *                       can be decoded (`DIR`); its number for the calls below, or -1. With
+ *                       SHMEM_FT_STORE_LAYOUT=local the folders of all nodes are in DIR
+ * shmemx_ft_set_list    the name of object `index`, valid until the set is closed, the number of
+ *                       PEs that have it, and its bytes on PE 0; FAILURE behind the last
+ * shmemx_ft_set_read    copies bytes of an object of a PE, with bytes verified, and decoded from
+ *                       parity if they are damaged or missing. FAILURE if that is impossible, or
+ *                       there is no such object, PE or byte: dest is then undefined.
+ *                       Names: static:NAME is a variable, heap:NAME the block that the static
+ *                       pointer NAME points to (heap:NAME[1] in an array of pointers), heap:3 the
+ *                       fourth block by address, private:NAME memory of shmemx_ft_protect. NAME
+ *                       alone is the first found of private, heap and static
+ * shmemx_ft_set_close   closes a set
+ * shmemx_ft_set_error   the reason of the last failure of these calls in this thread, in one line,
+ *                       or NULL; valid until its next failure
  */
 /* Kinds of loss for shmemx_ft_survives. Kinds above the node are those of SHMEM_FT_DOMAINS, from
    SHMEMX_FT_DOMAIN on, in the order of the file; domains are numbered as they first appear. */

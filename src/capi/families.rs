@@ -2,7 +2,7 @@
 
 use super::family::Family;
 use super::{atomic, coll, context, ft, legacy, lock, longdouble, memory, order, reduce, rma};
-use super::{setup, signal, strided, team, wait, wait_many};
+use super::{set, setup, signal, strided, team, wait, wait_many};
 
 /// All families, in the order of the headers.
 pub const FAMILIES: &[&[Family]] = &[
@@ -37,4 +37,5 @@ pub const FAMILIES: &[&[Family]] = &[
     ft::CHECKPOINT,
     ft::REGISTER,
     ft::EXTENSION,
+    set::SET,
 ];

@@ -36,6 +36,7 @@ mod order;
 mod prototypes;
 mod reduce;
 mod rma;
+mod set;
 mod setup;
 mod signal;
 mod strided;

@@ -38,6 +38,9 @@ pub enum Error {
     /// The checkpoint was refused on every PE; the last one stays valid.
     #[error("{0}")]
     Refused(String),
+    /// A checkpoint on disk cannot be read.
+    #[error("{0}")]
+    Set(String),
 }
 
 /// The cause of a PE's loss.

@@ -9,6 +9,7 @@ use raidshmem_runtime::fault_tolerance as ft;
 pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
+pub use super::set::CheckpointSet;
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::openshmem::check::misuse;
 

@@ -51,6 +51,7 @@ mod lock;
 mod peers;
 mod protected;
 mod root;
+mod set;
 mod signal;
 mod split;
 mod team;

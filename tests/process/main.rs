@@ -36,6 +36,7 @@
 //! - [`rebuilt`]: a job that restarts from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: nothing left after a kill from outside; stopped is not dead
+//! - [`resize`]: checkpoints on disk that a job of another number of PEs reads
 //! - [`scrub`]: damage found and repaired in idle time
 //! - [`slow_disk`]: disks that are slower than checkpoints, and a disk that hangs
 //! - [`snapshots`]: two of them in turns
@@ -102,6 +103,7 @@ mod rebuilt;
 mod recovery;
 mod report;
 mod residue;
+mod resize;
 mod scrub;
 mod slow_disk;
 mod snapshots;

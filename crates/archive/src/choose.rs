@@ -9,7 +9,7 @@
 //!
 //! A set exists if any host has its manifest, because that is committed after all files are on all
 //! disks. It is chosen if the recovery can reconstruct the files that are not listed, and the tiles
-//! that were read and are damaged ([`raidshmem_core::plan`]).
+//! that were read and are damaged ([`crate::judge`]).
 //!
 //! Invariants: every host is one node; as many PEs as possible begin on their home node; a PE whose
 //! file is on any disk is not lost.
@@ -18,11 +18,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use raidshmem_core::disk::{Content, Damage, Held};
-use raidshmem_core::plan::{self, StoreFinding, bits};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::Protection;
 
 use crate::code::Code;
+use crate::judge::{FileState, judge};
 use crate::manifest::Manifest;
 
 /// The job that will begin.
@@ -163,27 +163,21 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
         };
         wanted.damages.iter().find(is_its).map(|(_, damage)| damage)
     };
-    let damaged = |content| Pe::all(pes).find_map(|pe| damage_of(content, pe));
+    let state = |content, pe: Pe| {
+        let is_missing = match content {
+            Content::Data => lost.contains(&pe),
+            Content::Parity => bare.contains(&pe),
+        };
+        match damage_of(content, pe) {
+            _ if is_missing => FileState::Missing,
+            Some(damage) => FileState::Damaged(damage),
+            None => FileState::Whole,
+        }
+    };
     let protection = (wanted.protect)(&host_of);
     let code = manifest.parity.as_ref().map(|parity| &parity.code);
     let protection = protection.filter(|it| code == Some(&Code::of(it)));
-    match &protection {
-        Some(protection) => {
-            made_up_for(protection, &lost, &bare, &damage_of).map_err(|why| {
-                let first = damaged(Content::Data).or_else(|| damaged(Content::Parity));
-                first.map_or_else(|| why.clone(), |it| format!("{why} ({})", it.why))
-            })?;
-        }
-        None if !lost.is_empty() => {
-            let lost = Pe::names(&lost);
-            return Err(format!("no disk has {lost}, and its parity is of other groups"));
-        }
-        None => {
-            if let Some(damage) = damaged(Content::Data) {
-                return Err(damage.why.clone());
-            }
-        }
-    }
+    judge(manifest, protection.as_ref().map(|it| it.shapes.as_slice()), &state)?;
     let folders = folders.into_iter().map(|all| all.into_iter().collect()).collect();
     let (set, manifest, parity) = (*set, manifest.clone(), protection.is_some());
     Ok(Chosen { set, manifest, host_of, node_of, folders, parity, lost, passed: Vec::new() })
@@ -246,41 +240,6 @@ fn settle(
         }
     }
     false
-}
-
-/// Checks that the recovery can reconstruct the data of `lost`, the parity of the `bare` PEs, and
-/// other damage.
-fn made_up_for<'a>(
-    protection: &Protection,
-    lost: &[Pe],
-    bare: &BTreeSet<Pe>,
-    damage_of: &dyn Fn(Content, Pe) -> Option<&'a Damage>,
-) -> Result<(), String> {
-    for (group, shape) in protection.shapes.iter().enumerate() {
-        let finding = |(place, pe): (usize, &Pe)| {
-            let held = shape.layout.parities_of(place).len();
-            let bad = |content, parts| unusable(damage_of(content, *pe), parts);
-            let chunks = shape.layout.chunks();
-            let (is_lost, is_bare) = (lost.contains(pe), bare.contains(pe));
-            StoreFinding {
-                snapshot: if is_lost { bits(chunks) } else { bad(Content::Data, chunks) },
-                parity: if is_bare { bits(held) } else { bad(Content::Parity, held) },
-                empty: is_lost && is_bare,
-            }
-        };
-        let findings: Vec<StoreFinding> = shape.members.iter().enumerate().map(finding).collect();
-        plan::check(group, &shape.layout, &shape.members, &findings, true)
-            .map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-/// Returns a bit mask of the chunks, of `parts` equal ones, that a damaged file cannot fill.
-fn unusable(damage: Option<&Damage>, parts: usize) -> u64 {
-    let Some(damage) = damage else { return 0 };
-    let Some(tiles) = &damage.tiles else { return bits(parts) };
-    let each = damage.all.div_ceil(parts.max(1) as u64).max(1);
-    tiles.iter().fold(0, |bits, tile| bits | 1 << (tile / each).min(63))
 }
 
 #[cfg(test)]

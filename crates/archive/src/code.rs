@@ -6,7 +6,7 @@
 use raidshmem_codec::stripe::Scheme;
 use raidshmem_core::disk::ParityShare;
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::protection::{GroupLayout, Protection};
 
 use crate::bytes::{Reader, Writer};
 use crate::error::FormatError;
@@ -45,6 +45,25 @@ impl Code {
             ParityShare { pe, chunks: chunks as u32, held: held as u32 }
         };
         Pe::all(protection.plan.of.len()).map(share).collect()
+    }
+
+    /// Returns the layouts of its groups.
+    ///
+    /// # Errors
+    /// This build does not know the scheme, or a group does not suit it, as text.
+    pub fn groups(&self) -> Result<Vec<GroupLayout>, String> {
+        let scheme = match self.scheme.as_str() {
+            "mirror" => Scheme::Mirror,
+            "raid4" => Scheme::Raid4,
+            "raid5" => Scheme::Raid5,
+            "rs" => Scheme::Rs { parity: self.parity as usize },
+            other => {
+                return Err(format!("its parity is of another kind, {}", other.escape_debug()));
+            }
+        };
+        let group = |members: &Vec<Pe>| GroupLayout::new(scheme, members.clone());
+        let groups = self.groups.iter().map(group).collect::<Result<_, _>>();
+        groups.map_err(|error| format!("its parity: {error}"))
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {

@@ -38,6 +38,11 @@ impl ParityHead {
         Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
+    /// Returns the tiles in memory that these tiles of the file would fill, and the number of all.
+    pub fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64) {
+        (tiles.map(|tile| tile as u64).collect(), self.sums.len() as u64)
+    }
+
     /// Returns the length of a head whose frame begins with `bytes`.
     ///
     /// # Errors

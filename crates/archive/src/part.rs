@@ -122,7 +122,13 @@ impl Head {
         if from == end { 0..0 } else { from / TILE as u64..end.div_ceil(TILE as u64) }
     }
 
-    fn memory_len(&self) -> u64 {
+    /// Returns the tiles in memory that these tiles of the file would fill, and the number of all.
+    pub fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64) {
+        (tiles.flat_map(|tile| self.memory_tiles_of(tile)).collect(), self.memory_tiles())
+    }
+
+    /// Returns the bytes of the snapshot in memory.
+    pub fn memory_len(&self) -> u64 {
         let extents: u64 = self.extents.iter().map(|extent| extent.len).sum();
         self.begin.len() as u64 + extents
     }
@@ -146,6 +152,18 @@ impl Head {
         let most = self.owner.heap_len.next_multiple_of(PAGE as u64);
         let fits = len.is_some_and(|len| u64::from_le_bytes(len) <= most);
         heap.filter(|_| fits).ok_or(FormatError::Impossible("the state of the heap"))
+    }
+
+    /// Returns the blocks of the heap, as offsets in it.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn blocks(&self) -> Result<Vec<Range<u64>>, FormatError> {
+        let count = self.allocator()?.blocks();
+        // As `Heap::encode` writes them: three words, then the offset and the size of each.
+        let words = self.heap.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words: Vec<u64> = words.skip(3).take(2 * count).collect();
+        Ok(words.as_chunks::<2>().0.iter().map(|[at, size]| *at..at + size).collect())
     }
 
     /// Encodes the head.

@@ -1,4 +1,5 @@
-//! The `oshinfo store` command: lists the checkpoints of a folder, verifies them, deletes old ones.
+//! The `oshinfo store` command: lists the checkpoints of a folder, verifies, repairs and deletes
+//! them, and writes their objects to files.
 
 #![forbid(unsafe_code)]
 
@@ -16,8 +17,12 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::process;
 use serde_json::json;
 
+use super::examine::StoredSet;
+use super::extract::extract;
 use super::files::SetError;
 use super::held;
+use super::reader::{ReadError, SetReader};
+use super::repair::{Repair, repair};
 use super::sets::{self, Set};
 
 /// Lists the checkpoints in a folder of SHMEM_FT_STORE, the newest first.
@@ -30,9 +35,18 @@ struct Words {
     /// Read every byte and check it; the status is 1 if something does not hold.
     #[arg(long)]
     verify: bool,
+    /// First make damaged and missing files again from parity; the status is 1 if some cannot be.
+    #[arg(long)]
+    repair: bool,
     /// First delete all sets but the newest K, and what killed jobs left behind.
     #[arg(long, value_name = "K")]
     prune: Option<usize>,
+    /// Only list the objects of a set, `DIR@7` or the newest, with their bytes on each PE.
+    #[arg(long, conflicts_with_all = ["verify", "repair", "prune", "json", "extract"])]
+    objects: bool,
+    /// Only write an object of all PEs of a set to a file NAME.npy here, which must not exist.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["verify", "repair", "prune", "json"])]
+    extract: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -43,7 +57,7 @@ struct Words {
 pub struct Answer {
     /// The text for standard output.
     pub text: String,
-    /// True if every set is intact.
+    /// True if every set is intact, or was repaired.
     pub well: bool,
 }
 
@@ -53,6 +67,9 @@ pub enum NoAnswer {
     /// The arguments ask for help, or are invalid.
     #[error("{0}")]
     Words(#[from] clap::Error),
+    /// The set or its object cannot be read, or not be written to a file.
+    #[error("store: {0}")]
+    Object(#[from] ReadError),
     /// The folder cannot be read, or nothing can be deleted there.
     #[error("store: {0}")]
     Folder(#[from] SetError),
@@ -65,19 +82,77 @@ pub enum NoAnswer {
 pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
     let folder = words.folder.as_path();
-    let gone = words.prune.map(|keep| prune(folder, keep)).transpose()?.unwrap_or_default();
+    if words.objects || words.extract.is_some() {
+        let reader = SetReader::open(&folder.to_string_lossy())?;
+        let text = match &words.extract {
+            Some(name) => extracted(&reader, name)?,
+            None => objects(&reader)?,
+        };
+        return Ok(Answer { text, well: true });
+    }
     let cpus = process::usable();
     let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
-    let look = |set: &Set| if words.verify { set.verify(&pool) } else { set.manifest() };
-    let sets: Vec<(Set, Result<Manifest, SetError>)> =
+    let done = Done {
+        gone: words.prune.map(|keep| prune(folder, keep)).transpose()?.unwrap_or_default(),
+        repairs: match words.repair {
+            true => repair(folder, &pool)?,
+            false => Vec::new(),
+        },
+    };
+    let mut stored = StoredSet::list(folder)?;
+    if words.verify {
+        stored.iter_mut().for_each(|set| set.read(&pool));
+    }
+    let look = |set: &Set| look(set, words.verify.then_some(stored.as_slice()));
+    let sets: Vec<(Set, Result<Manifest, String>)> =
         sets::everywhere(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
     let well = sets.iter().all(|(_, looked)| looked.is_ok());
     let disks = Disks([held::list(folder)]);
     let text = match words.json {
-        true => format!("{:#}\n", in_json(folder, &sets, &gone, &disks)),
-        false => in_words(folder, &sets, &gone, words.verify.then_some(&disks)),
+        true => format!("{:#}\n", in_json(folder, &sets, &done, &disks)),
+        false => in_words(folder, &sets, &done, words.verify.then_some(&disks)),
     };
-    Ok(Answer { text, well })
+    let repaired = done.repairs.iter().all(|repair| repair.failed.is_none());
+    Ok(Answer { text, well: well && repaired })
+}
+
+/// Lists the objects of a set.
+fn objects(reader: &SetReader) -> Result<String, ReadError> {
+    let mut text = format!("set {}  of {} PEs\n", reader.number(), reader.pes());
+    for object in reader.objects(Pe(0))? {
+        let _ = writeln!(text, "  {}  {} bytes", object.name.escape_debug(), object.len);
+    }
+    Ok(text)
+}
+
+/// Writes an object of a set to a file; returns a line about it.
+fn extracted(reader: &SetReader, name: &str) -> Result<String, ReadError> {
+    let (path, len) = extract(reader, name, Path::new(""))?;
+    let (set, pes, path) = (reader.number(), reader.pes(), path.display());
+    Ok(format!("set {set}  {path}: {} of {pes} PEs, {len} bytes each\n", name.escape_debug()))
+}
+
+/// The changes made before the sets are listed.
+struct Done {
+    /// The numbers of the deleted sets.
+    gone: Vec<u64>,
+    repairs: Vec<Repair>,
+}
+
+/// Reads the manifest of a set. With `verified` sets, also reports the damage in its folder, and if
+/// that can be repaired.
+fn look(set: &Set, verified: Option<&[StoredSet]>) -> Result<Manifest, String> {
+    let manifest = set.manifest().map_err(|error| error.to_string())?;
+    let mut verified = verified.into_iter().flatten();
+    let stored = verified.find(|stored| stored.folders.contains(&set.folder));
+    let damage = stored.and_then(|stored| Some((stored, stored.damage_in(&set.folder)?)));
+    let Some((stored, damage)) = damage else { return Ok(manifest) };
+    let why = &damage.why;
+    Err(match stored.judge(true) {
+        Ok(()) => format!("{why}; --repair makes it again"),
+        Err(_) if stored.manifest.parity.is_none() => why.clone(),
+        Err(error) => format!("{why}; {error}"),
+    })
 }
 
 /// Deletes old sets here and in the folders of nodes; returns the numbers of the deleted sets.
@@ -125,13 +200,21 @@ fn sizes(manifest: &Manifest) -> String {
 
 fn in_words(
     folder: &Path,
-    sets: &[(Set, Result<Manifest, SetError>)],
-    gone: &[u64],
+    sets: &[(Set, Result<Manifest, String>)],
+    done: &Done,
     verified_on: Option<&Disks>,
 ) -> String {
     let mut text = String::new();
-    for number in gone {
+    for number in &done.gone {
         let _ = writeln!(text, "set {number} deleted");
+    }
+    for Repair { set, made, failed } in &done.repairs {
+        for path in made {
+            let _ = writeln!(text, "set {set}  made again: {}", path.display());
+        }
+        if let Some(why) = failed {
+            let _ = writeln!(text, "set {set}  not repaired: {why}");
+        }
     }
     for (set, looked) in sets {
         let (number, node) = (set.number, of_node(set));
@@ -157,11 +240,11 @@ fn in_words(
 
 fn in_json(
     folder: &Path,
-    sets: &[(Set, Result<Manifest, SetError>)],
-    gone: &[u64],
+    sets: &[(Set, Result<Manifest, String>)],
+    done: &Done,
     disks: &Disks,
 ) -> serde_json::Value {
-    let set = |(set, looked): &(Set, Result<Manifest, SetError>)| match looked {
+    let set = |(set, looked): &(Set, Result<Manifest, String>)| match looked {
         Ok(manifest) => json!({
             "set": set.number,
             "node": set.node,
@@ -180,9 +263,15 @@ fn in_json(
             "set": set.number,
             "node": set.node,
             "folder": set.folder.display().to_string(),
-            "error": error.to_string(),
+            "error": error,
         }),
     };
+    let repair = |Repair { set, made, failed }: &Repair| {
+        let made: Vec<String> = made.iter().map(|path| path.display().to_string()).collect();
+        json!({ "set": set, "made": made, "error": failed.as_ref().map(ToString::to_string) })
+    };
+    let repairs: Vec<serde_json::Value> = done.repairs.iter().map(repair).collect();
     let sets: Vec<serde_json::Value> = sets.iter().map(set).collect();
-    json!({ "store": folder.display().to_string(), "deleted": gone, "sets": sets })
+    let (store, deleted) = (folder.display().to_string(), &done.gone);
+    json!({ "store": store, "deleted": deleted, "repairs": repairs, "sets": sets })
 }

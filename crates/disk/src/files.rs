@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use raidshmem_archive::compress::TileDecompressor;
 use raidshmem_archive::error::FormatError;
+use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
@@ -41,6 +42,9 @@ pub enum SetError {
         /// The format error.
         error: FormatError,
     },
+    /// Some data of a set can neither be read nor decoded.
+    #[error("{0}")]
+    Incomplete(String),
     /// It is not as expected.
     #[error("{}: {why}", .path.display())]
     Strange {
@@ -112,6 +116,8 @@ pub trait PeHead: Sized {
     fn owner(&self) -> Owner;
     /// Returns the tiles that follow it.
     fn tiles(&self) -> Tiles<'_>;
+    /// Returns the tiles in memory that these tiles of the file would fill, and the number of all.
+    fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64);
 }
 
 macro_rules! heads {
@@ -129,6 +135,9 @@ macro_rules! heads {
             }
             fn tiles(&self) -> Tiles<'_> {
                 $head::tiles(self)
+            }
+            fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64) {
+                $head::in_memory(self, tiles)
             }
         }
     )* };
@@ -190,6 +199,19 @@ impl<H: PeHead> PeFile<H> {
         }
     }
 
+    /// Opens a file like [`PeFile::open`]; it must be the one that the manifest names.
+    ///
+    /// # Errors
+    /// As above, or it is of another set.
+    pub fn open_named(folder: &Path, manifest: &Manifest, pe: Pe) -> Result<PeFile<H>, SetError> {
+        let opened = PeFile::open_of(folder, manifest.owner(pe))?;
+        let why = "it belongs to another set";
+        match manifest.entry(H::CONTENT, pe) == Some(opened.entry) {
+            true => Ok(opened),
+            false => Err(SetError::Strange { path: opened.path, why }),
+        }
+    }
+
     /// Opens a file like [`PeFile::open`]; it must be the file of `owner` in its set.
     ///
     /// # Errors
@@ -235,6 +257,17 @@ impl<H: PeHead> PeFile<H> {
         }
         tiles.check(tile, bytes).map_err(format_at(&self.path))?;
         Ok(bytes)
+    }
+
+    /// Returns the bytes that a tile occupies, not verified.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn stored(&self, nth: usize) -> Result<Vec<u8>, SetError> {
+        let place = self.place(nth..nth + 1);
+        let mut stored = vec![0; (place.end - place.start) as usize];
+        read_exact(&self.file, &self.path, place.start, &mut stored)?;
+        Ok(stored)
     }
 
     /// Releases the pages of tiles that are not read again.

@@ -85,16 +85,14 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
 pub fn check(folders: &[String], pool: &WorkerPool) -> Vec<Damage> {
     let mut found = Vec::new();
     for folder in folders {
-        let Some((_, files)) = files(Path::new(folder)) else { continue };
+        let folder = Path::new(folder);
+        let Some((_, files)) = files(folder) else { continue };
         for (content, pe, _) in files {
             let damage = match content {
-                Content::Data => damage::<Head>(folder, pe, pool, |head, damages| {
-                    let tiles = damages.flat_map(|tile| head.memory_tiles_of(tile));
-                    (tiles.collect(), head.memory_tiles())
-                }),
-                Content::Parity => damage::<ParityHead>(folder, pe, pool, |head, damages| {
-                    (damages.map(|tile| tile as u64).collect(), head.sums.len() as u64)
-                }),
+                Content::Data => damage::<Head>(folder, pe, PeFile::open(folder, pe), Some(pool)),
+                Content::Parity => {
+                    damage::<ParityHead>(folder, pe, PeFile::open(folder, pe), Some(pool))
+                }
             };
             found.extend(damage);
         }
@@ -102,25 +100,24 @@ pub fn check(folders: &[String], pool: &WorkerPool) -> Vec<Damage> {
     found
 }
 
-/// Returns the damage of a file, if any. `in_memory` maps its tiles to the tiles of memory that
-/// they fill, and counts those.
-fn damage<H: PeHead + Sync>(
-    folder: &str,
+/// Returns the damage of a file, if any; without a pool, of its head.
+pub fn damage<H: PeHead + Sync>(
+    folder: &Path,
     pe: Pe,
-    pool: &WorkerPool,
-    in_memory: impl Fn(&H, &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64),
+    opened: Result<PeFile<H>, SetError>,
+    pool: Option<&WorkerPool>,
 ) -> Option<Damage> {
     let damage = |tiles, all, why: &SetError| {
-        let (folder, why) = (folder.to_owned(), why.to_string());
+        let (folder, why) = (folder.display().to_string(), why.to_string());
         Damage { folder, content: H::CONTENT, pe, tiles, all, why }
     };
-    let file = match PeFile::<H>::open(Path::new(folder), pe) {
+    let file = match opened {
         Ok(file) => file,
         Err(error) => return Some(damage(None, 0, &error)),
     };
-    let damages = sets::damages(&file, pool);
+    let damages = sets::damages(&file, pool?);
     let (_, first) = damages.first_key_value()?;
-    let (mut tiles, all) = in_memory(&file.head, &mut damages.keys().copied());
+    let (mut tiles, all) = file.head.in_memory(&mut damages.keys().copied());
     tiles.dedup(); // two tiles of the file may be in one
     let few = Some(tiles).filter(|tiles| tiles.len() <= NAMED_MAX);
     Some(damage(few, all, first))
@@ -133,16 +130,25 @@ fn held(folder: PathBuf, owner: Owner, set: Option<(u64, Vec<u8>)>, files: Files
     Held { folder: folder.display().to_string(), job, number, set, files }
 }
 
+/// Returns the files that a folder holds by their names.
+pub fn names(folder: &Path) -> Vec<(Content, Pe)> {
+    let file = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let number = |prefix| name.strip_prefix(prefix)?.parse().ok().map(Pe);
+        let data = number("pe-").map(|pe| (Content::Data, pe));
+        data.or_else(|| Some((Content::Parity, number("parity-")?)))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.flatten().filter_map(file).collect()
+}
+
 /// Returns the files of a folder with valid heads that belong to one checkpoint, and its owner.
 fn files(folder: &Path) -> Option<(Owner, Files)> {
     let (mut first, mut files) = (None, Vec::new());
-    for entry in std::fs::read_dir(folder).ok()?.flatten() {
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let number = |prefix| name.strip_prefix(prefix)?.parse().ok().map(Pe);
-        let looked = match (number("pe-"), number("parity-")) {
-            (Some(pe), _) => look::<Head>(folder, pe),
-            (_, Some(pe)) => look::<ParityHead>(folder, pe),
-            _ => None,
+    for (content, pe) in names(folder) {
+        let looked = match content {
+            Content::Data => look::<Head>(folder, pe),
+            Content::Parity => look::<ParityHead>(folder, pe),
         };
         let Some((content, owner, entry)) = looked else { continue };
         let Owner { job, number, .. } = *first.get_or_insert(owner);

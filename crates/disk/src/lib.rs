@@ -19,11 +19,17 @@
 //! files      opening the files of a set
 //! sets       the folders of sets: listing, creating, deleting
 //! held       contents of this host's disk, if each node has its own
+//! examine    a set with all of its folders, and the state of each file
 //! input      the file of a PE, and the memory it restores
 //! fill       restoring a part of the store from a file
 //! rebuilt    restoring a file that another build of the program wrote
 //! load       restoring the memory of a PE from its file
+//! output     files written from a queue
 //! write      writing the files of the PEs of a node
+//! decode     reading of a set, decoding what is missing
+//! reader     the objects of a set by name
+//! extract    an object as a file of NumPy
+//! repair     making damaged and missing files again
 //! answer     the output of `oshinfo store` for a folder
 //! ```
 
@@ -33,12 +39,20 @@
 
 pub mod answer;
 pub mod claim;
+mod decode;
+pub mod examine;
+mod extract;
 pub mod files;
 mod fill;
 pub mod held;
 pub mod input;
 pub mod load;
+#[cfg(test)]
+mod made;
+mod output;
+pub mod reader;
 mod rebuilt;
+pub mod repair;
 pub mod sets;
 mod source;
 pub mod spill;

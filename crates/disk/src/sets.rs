@@ -18,8 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use raidshmem_archive::manifest::Manifest;
-use raidshmem_archive::parity::ParityHead;
-use raidshmem_archive::part::Head;
 use raidshmem_core::disk::Content;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_sys::lock;
@@ -30,7 +28,7 @@ use super::files::{PeFile, PeHead, SetError, TileScratch, format_at, io_at, name
 use super::step::step;
 
 /// The file that makes a folder a set.
-const MANIFEST: &str = "manifest";
+pub const MANIFEST: &str = "manifest";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 24;
 /// The suffix of a folder that is not yet a set.
@@ -55,59 +53,6 @@ impl Set {
     pub fn manifest(&self) -> Result<Manifest, SetError> {
         read_manifest(&self.folder)
     }
-
-    /// Reads and verifies every byte of the set.
-    ///
-    /// # Errors
-    /// The first damaged file.
-    pub fn verify(&self, pool: &WorkerPool) -> Result<Manifest, SetError> {
-        let manifest = self.manifest()?;
-        for pe in Pe::all(manifest.entries.len()) {
-            if self.has(&manifest, Content::Data, pe) {
-                verify(&self.open::<Head>(&manifest, pe)?, pool)?;
-            }
-            if self.has(&manifest, Content::Parity, pe) {
-                verify(&self.open::<ParityHead>(&manifest, pe)?, pool)?;
-            }
-        }
-        Ok(manifest)
-    }
-
-    /// Returns true if the set must have the file: always, or on the disk of one node both files of
-    /// each PE that has one there.
-    fn has(&self, manifest: &Manifest, content: Content, pe: Pe) -> bool {
-        manifest.entry(content, pe).is_some() && (manifest.parity.is_none() || self.keeps(pe))
-    }
-
-    /// Returns true if there is a file of the PE.
-    fn keeps(&self, pe: Pe) -> bool {
-        let is_there = |content| self.folder.join(name(content, pe)).symlink_metadata().is_ok();
-        is_there(Content::Data) || is_there(Content::Parity)
-    }
-
-    /// Checks the heads of the files.
-    ///
-    /// # Errors
-    /// The first that is invalid.
-    pub fn look(&self) -> Result<Manifest, SetError> {
-        let manifest = self.manifest()?;
-        for pe in Pe::all(manifest.entries.len()) {
-            self.open::<Head>(&manifest, pe)?;
-        }
-        Ok(manifest)
-    }
-
-    /// Opens the file of a PE; it must be the one that the manifest names.
-    fn open<H: PeHead>(&self, manifest: &Manifest, pe: Pe) -> Result<PeFile<H>, SetError> {
-        let opened = PeFile::open_of(&self.folder, manifest.owner(pe))?;
-        match manifest.entry(H::CONTENT, pe) == Some(opened.entry) {
-            true => Ok(opened),
-            false => {
-                let why = "it belongs to another set";
-                Err(SetError::Strange { path: opened.path, why })
-            }
-        }
-    }
 }
 
 /// Reads every byte of a file; returns the damaged tiles. Every verification of a set uses this.
@@ -120,10 +65,6 @@ pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMa
     };
     pool.numbers(0..file.head.tiles().sums.len(), TileScratch::default, look);
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), SetError> {
-    damages(file, pool).pop_first().map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// Reads the manifest in the folder of a set.
@@ -144,6 +85,15 @@ pub fn manifest_bytes(folder: &Path) -> Result<Vec<u8>, SetError> {
     let file = open(&path)?;
     file.take(MANIFEST_MAX).read_to_end(&mut bytes).map_err(io_at(&path))?;
     Ok(bytes)
+}
+
+/// Splits `DIR@7` into `DIR` and set 7, unless a folder has that whole name.
+pub fn split(given: &str) -> (PathBuf, Option<u64>) {
+    let number = given.rsplit_once('@').and_then(|(folder, number)| {
+        let number = number.parse().ok()?;
+        (!Path::new(given).is_dir()).then_some((PathBuf::from(folder), Some(number)))
+    });
+    number.unwrap_or_else(|| (PathBuf::from(given), None))
 }
 
 /// Returns the folder of a node below the common folder, if each node has its own disk.
@@ -180,7 +130,7 @@ pub fn everywhere(folder: &Path) -> Result<Vec<Set>, SetError> {
     Ok(sets)
 }
 
-/// Lists folders that are not sets, some of them possibly leftovers of a killed job.
+/// Lists folders of checkpoints that are not sets: of a killed job, or without their manifest.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -188,7 +138,9 @@ pub fn parts(folder: &Path) -> Result<Vec<PathBuf>, SetError> {
     let entries = fs::read_dir(folder).map_err(io_at(folder))?;
     let is_part = |entry: &fs::DirEntry| {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        is_folder && entry.file_name().into_string().is_ok_and(|name| is_part(&name))
+        let bare = || entry.path().join(MANIFEST).symlink_metadata().is_err();
+        let name = entry.file_name().into_string().unwrap_or_default();
+        is_folder && (is_part(&name) || set_number(&name).is_some() && bare())
     };
     Ok(entries.flatten().filter(is_part).map(|entry| entry.path()).collect())
 }
@@ -206,7 +158,7 @@ pub fn list(folder: &Path) -> Result<Vec<Set>, SetError> {
     let entries = fs::read_dir(folder).map_err(io_at(folder))?;
     let set = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
-        let number = name.strip_prefix("set-")?.parse().ok()?;
+        let number = set_number(&name)?;
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let folder = entry.path();
         let whole = is_folder && folder.join(MANIFEST).symlink_metadata().is_ok();
@@ -255,16 +207,7 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
             return Err(SetError::Strange { path, why });
         }
     }
-    let path = part.join(MANIFEST);
-    let write = || {
-        step();
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        step();
-        file.write_all(bytes)?;
-        step();
-        file.sync_all()
-    };
-    write().map_err(io_at(&path))?;
+    write_manifest(part, bytes)?;
     sync(part)?;
     let mut number = next(folder).max(least);
     loop {
@@ -278,6 +221,38 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
     }
     sync(folder)?;
     Ok(number)
+}
+
+/// Writes the manifest of a folder that has none, to disk.
+///
+/// # Errors
+/// The system's error.
+pub fn write_manifest(folder: &Path, bytes: &[u8]) -> Result<(), SetError> {
+    let path = folder.join(MANIFEST);
+    let write = || {
+        step();
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        step();
+        file.write_all(bytes)?;
+        step();
+        file.sync_all()
+    };
+    write().map_err(io_at(&path))
+}
+
+/// Makes `part`, whose checkpoint is set `number` on another disk, that set of `folder`. If the
+/// folder has another of that number, `part` stays as it is, and counts there.
+///
+/// # Errors
+/// The system's error.
+pub fn name_part(folder: &Path, part: &Path, number: u64) -> Result<(), SetError> {
+    let set = folder.join(format!("set-{number}"));
+    step();
+    match fs::rename(part, &set) {
+        Ok(()) => sync(folder),
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+        Err(error) => Err(io_at(&set)(error)),
+    }
 }
 
 /// Deletes a set.
@@ -323,10 +298,19 @@ pub fn delete_leftovers(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(), S
 /// Returns true for a folder of ours that is not a set and is not being written.
 fn is_leftover(name: &str, path: &Path) -> bool {
     let part = is_part(name);
-    let set = name.strip_prefix("set-").is_some_and(|number| number.parse::<u64>().is_ok());
-    let set = set && path.join(MANIFEST).symlink_metadata().is_err();
+    let set = set_number(name).is_some() && path.join(MANIFEST).symlink_metadata().is_err();
     let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     (part || set) && File::open(path).is_ok_and(free)
+}
+
+/// Returns the number of the set that a folder with this name is.
+fn set_number(name: &str) -> Option<u64> {
+    name.strip_prefix("set-")?.parse().ok()
+}
+
+/// Returns true for the folder of a checkpoint that is not a set.
+pub fn is_part_folder(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_part)
 }
 
 /// Returns true if a folder with this name holds a checkpoint being written.

@@ -17,6 +17,23 @@ use raidshmem_segment::spill::Kept;
 
 use super::claim::{SnapshotPin, refused};
 
+/// A snapshot or the parity that a PE keeps, tile by tile.
+pub trait TileSource {
+    /// Returns the bytes of the snapshots of that checkpoint.
+    fn line(&self) -> usize;
+    /// Returns its own bytes.
+    fn len(&self) -> usize;
+    /// Returns its number of tiles.
+    fn tiles(&self) -> usize {
+        self.len().div_ceil(TILE)
+    }
+    /// Returns a tile, without the bytes beyond the end. Each tile is read once.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    fn tile(&self, nth: usize) -> Result<Vec<u8>, Failure>;
+}
+
 /// The snapshot of a checkpoint in the memory of a PE, or the parity that it keeps.
 pub struct Source<'a> {
     claim: &'a SnapshotPin,
@@ -25,9 +42,30 @@ pub struct Source<'a> {
     /// Index of the snapshot or slot; None if all of it was spilled.
     place: Option<usize>,
     /// Bytes of the snapshots of that checkpoint.
-    pub line: usize,
+    line: usize,
     /// Its own bytes.
-    pub len: usize,
+    len: usize,
+}
+
+impl TileSource for Source<'_> {
+    fn line(&self) -> usize {
+        self.line
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn tile(&self, tile: usize) -> Result<Vec<u8>, Failure> {
+        let (mut bytes, stamp) = self.sealed(tile)?;
+        if !self.stamp.holds(&stamp, &bytes) {
+            let pe = self.stamp.pe;
+            return Err(Failure::Refused(format!("a block of PE {pe} is damaged in memory")));
+        }
+        self.claim.spill().note_read(self.kind, tile + 1);
+        bytes.truncate(self.len - tile * TILE);
+        Ok(bytes)
+    }
 }
 
 impl Source<'_> {
@@ -55,26 +93,6 @@ impl Source<'_> {
             return Err(Failure::Refused("memory: a snapshot longer than its place".into()));
         }
         Ok(Source { claim, stamp, kind, place, line, len })
-    }
-
-    /// Returns its number of tiles.
-    pub fn tiles(&self) -> usize {
-        self.len.div_ceil(TILE)
-    }
-
-    /// Returns a tile, without the bytes beyond the end. Each tile is read once.
-    ///
-    /// # Errors
-    /// It was overwritten meanwhile, or is damaged.
-    pub fn tile(&self, tile: usize) -> Result<Vec<u8>, Failure> {
-        let (mut bytes, stamp) = self.sealed(tile)?;
-        if !self.stamp.holds(&stamp, &bytes) {
-            let pe = self.stamp.pe;
-            return Err(Failure::Refused(format!("a block of PE {pe} is damaged in memory")));
-        }
-        self.claim.spill().note_read(self.kind, tile + 1);
-        bytes.truncate(self.len - tile * TILE);
-        Ok(bytes)
     }
 
     /// Returns the bytes of a tile and its stamp, in place or from the spill.

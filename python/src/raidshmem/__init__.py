@@ -22,7 +22,7 @@ from shmem4py.api import ffi
 
 __version__ = "0.1.0"
 __all__ = [
-    "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
+    "Agreed", "CheckpointSet", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
     "checkpoint_number", "empty", "event", "exclude", "failed", "faulted", "free", "get",
     "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2",
     "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink", "survives", "zeros",
@@ -86,6 +86,12 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_failed", number, [address, integers, ctypes.POINTER(size)]),
         ("shmemx_ft_on_fault", None, [_HANDLER, address]),
         ("shmemx_ft_faulted", number, []),
+        ("shmemx_ft_set_open", number, [ctypes.c_char_p]),
+        ("shmemx_ft_set_list", number, [number, size, ctypes.POINTER(ctypes.c_char_p),
+                                        ctypes.POINTER(number), ctypes.POINTER(size)]),
+        ("shmemx_ft_set_read", number, [number, ctypes.c_char_p, number, size, address, size]),
+        ("shmemx_ft_set_close", None, [number]),
+        ("shmemx_ft_set_error", ctypes.c_char_p, []),
     ]:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -162,6 +168,53 @@ def survives(kind: int, number: int) -> Optional[bool]:
     (1) or of a larger failure domain (2 and up); None if the number does not exist."""
     answer = _lib.shmemx_ft_survives(kind, number)
     return None if answer < 0 else bool(answer)
+
+
+class CheckpointSet:
+    """A checkpoint on disk, of any number of PEs: `DIR@7`, or the newest whole set of `DIR`.
+
+    `pes` is the number of PEs that wrote it, `objects` maps names to bytes. Each PE reads for
+    itself. A failure raises `OSError`.
+    """
+
+    def __init__(self, folder: Union[str, os.PathLike[str]]) -> None:
+        self._set = _lib.shmemx_ft_set_open(os.fsencode(folder))
+        if self._set < 0:
+            raise OSError(_lib.shmemx_ft_set_error().decode())
+        self.pes, self.objects = 0, dict[str, int]()
+        name, pes, size = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_size_t()
+        places = [ctypes.byref(place) for place in (name, pes, size)]
+        while _lib.shmemx_ft_set_list(self._set, len(self.objects), *places) == _SUCCESS:
+            self.pes = pes.value
+            self.objects[(name.value or b"").decode()] = size.value
+
+    def read(
+        self, name: str, pe: int, dtype: DTypeLike = np.uint8, first: int = 0,
+        count: Optional[int] = None,
+    ) -> NDArray[Any]:
+        """Returns `count` elements of an object of a PE, from element `first` on; without `count`
+        all that it has on PE 0, for which `name` must be one of `objects`."""
+        kind = np.dtype(dtype)
+        if count is None:
+            count = self.objects[name] // kind.itemsize - first
+        array = np.empty(count, kind)
+        offset, to = first * kind.itemsize, _address(array)
+        words = (self._set, name.encode(), pe, offset, to, array.nbytes)
+        if _lib.shmemx_ft_set_read(*words) != _SUCCESS:
+            raise OSError(_lib.shmemx_ft_set_error().decode())
+        return array
+
+    def close(self) -> None:
+        """Closes the set."""
+        if self._set >= 0:
+            _lib.shmemx_ft_set_close(self._set)
+            self._set = -1
+
+    def __enter__(self) -> CheckpointSet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def faulted() -> bool:

@@ -52,7 +52,11 @@ pub struct GroupLayout {
 }
 
 impl GroupLayout {
-    fn new(scheme: Scheme, members: Vec<Pe>) -> Result<GroupLayout, ProtectionError> {
+    /// Computes the layout of a group of these members.
+    ///
+    /// # Errors
+    /// The codec rejects the shape.
+    pub fn new(scheme: Scheme, members: Vec<Pe>) -> Result<GroupLayout, ProtectionError> {
         let fault = |error| ProtectionError::Shape { members: members.len(), error };
         let layout = Layout::new(scheme, members.len()).map_err(fault)?;
         let code = |s: &raidshmem_codec::stripe::Stripe| Code::new(s.data.len(), s.parity.len());

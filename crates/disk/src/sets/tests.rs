@@ -7,19 +7,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use raidshmem_archive::compress::TileCompressor;
 use raidshmem_archive::error::FormatError;
 use raidshmem_archive::owner::Owner;
-use raidshmem_archive::part::{Area, Extent};
+use raidshmem_archive::part::{Area, Extent, Head};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::Entry;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::TILE;
 
+use super::super::examine::StoredSet;
+use super::super::files::PeFile;
 use super::*;
 
 const JOB: u64 = 77;
 const PES: u32 = 2;
 /// Three whole tiles and a partial one.
 const LEN: usize = 3 * TILE + 5000;
+
+/// Reads every byte of a set.
+fn verify(set: &Set) -> Result<Manifest, SetError> {
+    let mut stored = StoredSet::of(set)?;
+    stored.read(&WorkerPool::new(1, Vec::new()));
+    stored.judge(false)?;
+    Ok(stored.manifest)
+}
 
 /// A folder that is removed with its value.
 struct Folder(PathBuf);
@@ -152,10 +162,7 @@ fn one_set(number: u64) -> (Folder, Set) {
     let folder = Folder::new();
     steps(&folder.0, number).iter().for_each(|step| step());
     let set = list(&folder.0).expect("a folder").pop().expect("a set");
-    assert_eq!(
-        set.verify(&WorkerPool::new(1, Vec::new())).expect("it holds").number,
-        CheckpointNumber(number)
-    );
+    assert_eq!(verify(&set).expect("it holds").number, CheckpointNumber(number));
     (folder, set)
 }
 
@@ -163,14 +170,14 @@ fn one_set(number: u64) -> (Folder, Set) {
 #[track_caller]
 fn refused(set: &Set, path: &Path, content: &[u8], what: &str) {
     fs::write(path, content).expect("written");
-    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "{what}");
+    assert!(verify(set).is_err(), "{what}");
 }
 
 /// Fails unless the set is rejected with this content of a file, or holds these tiles.
 #[track_caller]
 fn refused_or_the_same(set: &Set, path: &Path, content: &[u8], tiles: &[u8]) {
     fs::write(path, content).expect("written");
-    if set.verify(&WorkerPool::new(1, Vec::new())).is_ok() {
+    if verify(set).is_ok() {
         let file = PeFile::<Head>::open(&set.folder, Pe(1)).expect("it holds");
         let mut scratch = TileScratch::default();
         let tile = |tile| file.tile(tile, &mut scratch).expect("it holds").to_vec();
@@ -199,7 +206,7 @@ fn heads_are_refused(number: u64) {
             }
         }
         fs::write(&path, &whole).expect("written");
-        set.verify(&WorkerPool::new(1, Vec::new())).expect("it is as it was");
+        verify(&set).expect("it is as it was");
     }
 }
 
@@ -232,7 +239,7 @@ fn tiles_are_refused(number: u64) {
         refused(&set, &path, &torn, &format!("the sector at {sector}"));
     }
     fs::write(&path, &whole).expect("written");
-    set.verify(&WorkerPool::new(1, Vec::new())).expect("it is as it was");
+    verify(&set).expect("it is as it was");
 }
 
 /// With any forged lengths in a head, a tile is the one that was saved, or damaged.
@@ -283,7 +290,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
     for last in 0..=all.len() {
         all[..last].iter().for_each(|step| step());
         let sets = list(&folder.0).expect("a folder");
-        let newest = sets[0].verify(&WorkerPool::new(1, Vec::new())).expect("it holds").number;
+        let newest = verify(&sets[0]).expect("it holds").number;
         assert_eq!(newest.0, if last == all.len() { 2 } else { 1 }, "after {last} steps");
         prune(&folder.0, 9).expect("what is left behind goes");
         let names = fs::read_dir(&folder.0).expect("a folder").count();
@@ -303,17 +310,14 @@ fn only_plain_files_of_this_user_are_accepted() {
     let path = set.folder.join("pe-0");
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(4711), None).expect("given away");
-        let error = set
-            .verify(&WorkerPool::new(1, Vec::new()))
-            .expect_err("it is another user's")
-            .to_string();
+        let error = verify(&set).expect_err("it is another user's").to_string();
         assert!(error.ends_with("pe-0: it belongs to another user"), "{error}");
     }
     let moved = set.folder.join("elsewhere");
     fs::rename(&path, &moved).expect("moved");
     symlink(&moved, &path).expect("a link");
-    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "a link");
+    assert!(verify(&set).is_err(), "a link");
     fs::remove_file(&path).expect("removed");
     fs::create_dir(&path).expect("a folder");
-    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "a folder");
+    assert!(verify(&set).is_err(), "a folder");
 }

@@ -10,7 +10,7 @@ use raidshmem_archive::choose::{Wanted, choose};
 use raidshmem_archive::code::Code;
 use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::program;
-use raidshmem_core::disk::{Folders, Held, Resume};
+use raidshmem_core::disk::{Content, Entry, Folders, Held, Resume};
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::STAMP;
 use raidshmem_core::placement::Domains;
@@ -23,7 +23,8 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::{memory, process};
 
-use super::super::files::TileScratch;
+use super::super::examine::StoredSet;
+use super::super::files::{self, TileScratch};
 use super::super::held;
 use super::super::input::LoadTarget;
 use super::super::load::load;
@@ -186,7 +187,10 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
 fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     if layout == StoreLayout::Shared {
         let sets = sets::list(folder).expect("a folder");
-        let manifest = sets[0].verify(&WorkerPool::new(1, Vec::new())).expect("it holds");
+        let mut stored = StoredSet::of(&sets[0]).expect("a set");
+        stored.read(&WorkerPool::new(1, Vec::new()));
+        stored.judge(false).expect("it holds");
+        let manifest = stored.manifest;
         let folders = Folders::Shared(sets[0].folder.display().to_string());
         let number = manifest.number;
         return (Resume { job: JOB, number, folders, rebuilt: false }, number);

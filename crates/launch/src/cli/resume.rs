@@ -3,10 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
-
+use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::settings::{Settings, StoreLayout};
+use raidshmem_disk::examine::StoredSet;
+use raidshmem_disk::files::SetError;
 use raidshmem_disk::sets::{self, Set};
 use raidshmem_sys::pool::WorkerPool;
 
@@ -58,7 +59,7 @@ pub fn settle(
         return Err(refused(why));
     }
     if settings.store_layout == StoreLayout::Local {
-        let (folder, set) = split(given);
+        let (folder, set) = sets::split(given);
         let folder = std::path::absolute(&folder).map_err(|error| refused(error.to_string()))?;
         let folder = folder.display().to_string();
         let disks = Some(Disks { given: given.to_owned(), folder, set, rebuilt });
@@ -85,20 +86,20 @@ pub fn make_store(settings: &Settings) -> Result<(), Refused> {
 /// Finds the set that `--resume` names, for a job of `pes` PEs.
 fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
-    let (folder, number) = split(given);
+    let (folder, number) = sets::split(given);
     let sets = sets::list(&folder).map_err(|error| refused(error.to_string()))?;
     let mut notes = Vec::new();
     let (set, manifest) = match number {
         Some(number) => {
             let set = sets.iter().find(|set| set.number == number);
             let set = set.ok_or_else(|| refused(format!("expected {}", numbers(&sets))))?;
-            (set, set.look().map_err(|error| refused(error.to_string()))?)
+            (set, whole(set, None).map_err(|error| refused(error.to_string()))?)
         }
         None => {
             // Verify every byte now: during the start it would be too late to fall back to an older
             // set. Use one thread, since this process is about to change its environment.
             let pool = WorkerPool::new(1, Vec::new());
-            let mut whole = sets.iter().filter_map(|set| match set.verify(&pool) {
+            let mut whole = sets.iter().filter_map(|set| match whole(set, Some(&pool)) {
                 Ok(manifest) => Some((set, manifest)),
                 Err(error) => {
                     notes.push(format!("set {} is skipped: {error}", set.number));
@@ -128,13 +129,12 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 
-/// Splits `DIR@7` into `DIR` and set 7, unless a folder has that whole name.
-fn split(given: &str) -> (PathBuf, Option<u64>) {
-    let number = given.rsplit_once('@').and_then(|(folder, number)| {
-        let number = number.parse().ok()?;
-        (!Path::new(given).is_dir()).then_some((PathBuf::from(folder), Some(number)))
-    });
-    number.unwrap_or_else(|| (PathBuf::from(given), None))
+/// Returns the manifest of a set whose files are whole; without a pool, only their heads are read.
+fn whole(set: &Set, pool: Option<&WorkerPool>) -> Result<Manifest, SetError> {
+    let mut stored = StoredSet::of(set)?;
+    pool.into_iter().for_each(|pool| stored.read(pool));
+    stored.judge(false)?;
+    Ok(stored.manifest)
 }
 
 /// Lists the available sets, for messages.
