@@ -136,7 +136,7 @@ impl Cluster {
             let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed };
             self.says(0, PeMessage::Report(report));
             self.die(pe);
-            let view = self.machine.view.number;
+            let view = self.machine.view().number;
             let report = ProgressReport::Resumed { checkpoint: number, view, took };
             self.says(0, PeMessage::Report(report));
         }

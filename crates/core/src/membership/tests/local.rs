@@ -61,10 +61,10 @@ fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     cluster.die(3);
     assert!(!cluster.machine.view().local);
     let (checkpoint, took) = (CheckpointNumber(3), Duration::ZERO);
-    let view = cluster.machine.view.number;
+    let view = cluster.machine.view().number;
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
     cluster.die(3);
-    assert!(cluster.machine.view.local);
+    assert!(cluster.machine.view().local);
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn a_report_of_an_earlier_recovery_ends_no_later_one() {
     cluster.die(1);
     cluster.says(0, PeMessage::GoBack { why: "PE 0: its log needs 9 bytes".to_owned() });
     let (checkpoint, took) = (CheckpointNumber(3), Duration::ZERO);
-    let view = cluster.machine.view.number;
+    let view = cluster.machine.view().number;
     cluster.die(2);
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
     cluster.die(3);
-    assert!(!cluster.machine.view.local, "PE 2 has not been restored");
-    let view = cluster.machine.view.number;
+    assert!(!cluster.machine.view().local, "PE 2 has not been restored");
+    let view = cluster.machine.view().number;
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
     cluster.die(3);
     assert!(cluster.machine.view().local);

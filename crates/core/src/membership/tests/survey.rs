@@ -11,7 +11,7 @@ fn reports(cluster: &Cluster) -> Vec<&str> {
 
 fn resume(cluster: &mut Cluster) {
     let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
-    let view = cluster.machine.view.number;
+    let view = cluster.machine.view().number;
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
 }
 
