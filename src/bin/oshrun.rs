@@ -5,11 +5,15 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::version::own_build;
 use raidshmem_launch::cli::args::Args;
-use raidshmem_launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
+use raidshmem_launch::handshake::{
+    AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, STARTER_ARGUMENT, SUPERVISOR_ARGUMENT,
+};
 use raidshmem_launch::lines::{news, say, set_quiet};
 use raidshmem_launch::query::Asked;
-use raidshmem_launch::{agent, launcher, probe, query, supervisor};
+use raidshmem_launch::task::{Task, port_of, relay};
+use raidshmem_launch::{agent, launcher, probe, query, supervisor, task};
 use raidshmem_sys::socket::Channel;
+use raidshmem_sys::tasks::{TASK_ARGUMENT, VARIABLES};
 use raidshmem_sys::{environment, inherited, is_open};
 
 fn main() {
@@ -20,6 +24,8 @@ fn main() {
         Some(SUPERVISOR_ARGUMENT) => {
             std::process::exit(run_supervisor(&words.collect::<Vec<String>>()))
         }
+        Some(STARTER_ARGUMENT) => std::process::exit(run_starter(&words.collect::<Vec<String>>())),
+        Some(TASK_ARGUMENT) => std::process::exit(run_task()),
         Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         _ => {}
     }
@@ -64,8 +70,7 @@ fn ask(what: Asked, job: &str) -> i32 {
 
 fn run_agent(fd: Option<String>) -> i32 {
     let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(|fd| is_open(*fd)) else {
-        say("an agent is started by oshrun itself");
-        return 2;
+        return by_hand();
     };
     // SAFETY: the launcher left this descriptor open for this process and named it in the first
     // argument; nothing else here uses it.
@@ -86,6 +91,41 @@ fn run_supervisor(words: &[String]) -> i32 {
         Err(error) => {
             say(&error.to_string());
             2
+        }
+    }
+}
+
+/// Starts a supervisor through a task: the tasks' ports, the host, the words of the supervisor.
+fn run_starter(words: &[String]) -> i32 {
+    let [ports, host, words @ ..] = words else { return by_hand() };
+    let (Some(port), Ok(secret)) = (port_of(ports, host), supervisor::read_secret()) else {
+        return by_hand();
+    };
+    relay::start(host, port, words, &secret).unwrap_or_else(|error| {
+        say(&format!("the task on {host}: {error}"));
+        2
+    })
+}
+
+fn by_hand() -> i32 {
+    say("an agent is started by oshrun itself");
+    2
+}
+
+/// Takes part in a step of another launcher, which left a connection to its server.
+fn run_task() -> i32 {
+    let [fd, rank, size] = VARIABLES.map(|name| std::env::var(name).ok()?.parse::<u32>().ok());
+    let fd = fd.map(|fd| fd as i32).filter(|fd| is_open(*fd));
+    let (Some(fd), Some(rank), Some(size)) = (fd, rank, size) else { return by_hand() };
+    // SAFETY: the launcher of the step left this descriptor open for this process and named it in
+    // the environment; nothing else here uses it.
+    let pmi = unsafe { OwnedFd::from_raw_fd(fd) };
+    let program = std::env::args_os().skip(2).collect();
+    match task::run(Task { pmi, rank, size }, program) {
+        Ok(status) => status,
+        Err(error) => {
+            say(&format!("task {rank} of {size}: {error}"));
+            1
         }
     }
 }

@@ -209,37 +209,26 @@ fn has_slurm() -> bool {
     there
 }
 
-const REFUSED: &str = "started 2 tasks, and each would be a job of one PE: \
-                       expected oshrun -n 2 PROGRAM, or SHMEM_FT_SINGLETON=1";
+const REFUSED: &str = "srun started 2 tasks, and each would be a job of one PE: \
+                       expected srun --mpi=pmi2, oshrun -n 2 PROGRAM, or SHMEM_FT_SINGLETON=1";
 const ALONE: &str = "hello from PE 0 of 1";
 
-/// One of several tasks is refused with a line; a single process is a job of one PE.
+/// One of several tasks without PMI is refused with a line; a single process is a job of one PE.
 #[test]
-fn tasks_of_srun_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
+fn tasks_of_srun_without_pmi_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
     if !has_slurm() {
         return;
     }
     let slurm = Slurm::start(2);
     let hello = program("hello").display().to_string();
     let command = |start: &str| format!("{start} {hello}");
-    let starts = [
-        "srun -n 2",
-        "srun --mpi=pmi2 -n 2",
-        "SHMEM_FT_SINGLETON=1 srun -n 2",
-        "",
-        "srun -N 1 -n 1",
-    ];
+    let starts = ["srun -n 2", "SHMEM_FT_SINGLETON=1 srun -n 2", "", "srun -N 1 -n 1"];
     let options = ["--nodes=2", "--ntasks-per-node=1"];
     let ended = slurm.batch(&options, &starts.map(command));
-    let [by_srun, by_pmi, wanted, script, one] = &ended[..] else { panic!("{ended:?}") };
-    for (ended, tasks, rank, launcher) in [
-        (by_srun, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
-        (by_pmi, "PMI_SIZE", "PMI_RANK", "mpirun or srun"),
-    ] {
-        let line = |of| format!("raidshmem: {tasks}=2 and {rank}={of}: {launcher} {REFUSED}");
-        ended.has(2, "raidshmem: ", &[&line(0), &line(1)]);
-        assert!(!ended.said.contains("hello"), "{ended:#?}");
-    }
+    let [by_srun, wanted, script, one] = &ended[..] else { panic!("{ended:?}") };
+    let line = |of| format!("raidshmem: SLURM_STEP_NUM_TASKS=2 and SLURM_PROCID={of}: {REFUSED}");
+    by_srun.has(2, "raidshmem: ", &[&line(0), &line(1)]);
+    assert!(!by_srun.said.contains("hello"), "{by_srun:#?}");
     wanted.has(0, "hello", &[ALONE; 2]);
     script.has(0, "hello", &[ALONE]);
     one.has(0, "hello", &[ALONE]);
@@ -248,6 +237,41 @@ fn tasks_of_srun_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
     }
     let words = ["salloc", "--quiet", "--nodes=2", "--ntasks=4", &hello];
     assert_eq!(slurm.ask(&words).trim(), ALONE, "in salloc");
+}
+
+/// Tasks of a step are the PEs of a job. Its status is that of the job, a PE is killed and another
+/// one adopts its memory, and a signal to the step stops the job; nothing is left of it.
+#[test]
+fn tasks_of_srun_with_pmi_are_the_pes_of_a_job_that_survives() {
+    if !has_slurm() || !has_ucx() {
+        return;
+    }
+    let slurm = Slurm::start(2);
+    let run =
+        |settings: &str, program: &str| format!("{settings} srun --mpi=pmi2 -N 2 -n 4 {program}");
+    let [hello, exits] = ["hello", "exits"].map(|name| program(name).display().to_string());
+    let sum = jacobi::serial(jacobi::TINY);
+    let jacobi = format!("{} {}", program("jacobi").display(), jacobi::TINY.join(" "));
+    let ended = slurm.batch(
+        &["--nodes=2", "--ntasks-per-node=2", "--overcommit"],
+        &[
+            run("", &hello),
+            run("", &format!("sh -c '{hello}; exit 3'")),
+            run("SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_INJECT=1@3", &jacobi),
+            run("", &format!("{exits} global 7")),
+        ],
+    );
+    let hellos = [0, 1, 2, 3].map(|pe| format!("hello from PE {pe} of 4"));
+    ended[0].has(0, "hello", &hellos.each_ref().map(String::as_str));
+    ended[1].has(3, "hello", &hellos.each_ref().map(String::as_str));
+    assert_eq!(ended[2].status, 0, "{:#?}", ended[2]);
+    assert_eq!(jacobi::sum(&ended[2].said), Some(sum.as_str()), "{:#?}", ended[2]);
+    assert!(ended[2].said.contains("PE 1 was killed"), "{:#?}", ended[2]);
+    ended[3].has(7, "hello", &[]);
+    let end = Instant::now() + START;
+    for found in slurm.of_jobs() {
+        assert!(processes::ends_before(found.pid, end), "left behind: {}", found.line());
+    }
 }
 
 /// A step of one task on one of two hosts.

@@ -9,22 +9,34 @@ struct Launcher {
     name: &'static str,
     tasks: &'static str,
     rank: &'static str,
+    /// What its tasks need to find each other, followed by a comma.
+    with_pmi: &'static str,
 }
 
 /// The known launchers, sorted by priority: mpirun may use srun to start its daemons.
 const LAUNCHERS: &[Launcher] = &[
-    Launcher { name: "mpirun", tasks: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK" },
-    Launcher { name: "flux", tasks: "FLUX_JOB_SIZE", rank: "FLUX_TASK_RANK" },
-    Launcher { name: "mpirun or srun", tasks: "PMI_SIZE", rank: "PMI_RANK" },
-    Launcher { name: "srun", tasks: "SLURM_STEP_NUM_TASKS", rank: "SLURM_PROCID" },
+    Launcher {
+        name: "mpirun",
+        tasks: "OMPI_COMM_WORLD_SIZE",
+        rank: "OMPI_COMM_WORLD_RANK",
+        with_pmi: "",
+    },
+    Launcher { name: "flux", tasks: "FLUX_JOB_SIZE", rank: "FLUX_TASK_RANK", with_pmi: "" },
+    Launcher { name: "mpirun or srun", tasks: "PMI_SIZE", rank: "PMI_RANK", with_pmi: "" },
+    Launcher {
+        name: "srun",
+        tasks: "SLURM_STEP_NUM_TASKS",
+        rank: "SLURM_PROCID",
+        with_pmi: "srun --mpi=pmi2, ",
+    },
 ];
 
 /// A task in a step of several tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}={tasks} and {}={rank}: {} started {tasks} tasks, and each would be a job of one PE: \
-     expected oshrun -n {tasks} PROGRAM, or SHMEM_FT_SINGLETON=1",
-    .launcher.tasks, .launcher.rank, .launcher.name
+     expected {}oshrun -n {tasks} PROGRAM, or SHMEM_FT_SINGLETON=1",
+    .launcher.tasks, .launcher.rank, .launcher.name, .launcher.with_pmi
 )]
 pub struct ForeignTask {
     launcher: &'static Launcher,
@@ -53,7 +65,7 @@ mod tests {
 
     #[test]
     fn only_a_task_of_several_is_detected() {
-        for Launcher { name, tasks, rank } in LAUNCHERS {
+        for Launcher { name, tasks, rank, .. } in LAUNCHERS {
             let line = of(&[(tasks, "4"), (rank, "3")]).expect("a task of four");
             let start = format!("{tasks}=4 and {rank}=3: {name} started 4 tasks, ");
             assert!(line.starts_with(&start) && line.contains("oshrun -n 4 PROGRAM"), "{line}");

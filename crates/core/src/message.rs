@@ -402,6 +402,23 @@ pub enum PeMessage {
     GlobalExit { status: i32, words: Option<String> },
 }
 
+/// A message between tasks of a step, or between a starter and a task.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum TaskMessage {
+    /// Start a supervisor by these words.
+    Start(Vec<String>),
+    /// Report the end of the job.
+    Wait,
+    /// Standard input of the supervisor; empty at its end.
+    Input(Vec<u8>),
+    /// Standard output of the supervisor.
+    Output(Vec<u8>),
+    /// Standard error of the supervisor.
+    Errors(Vec<u8>),
+    /// The supervisor, or the job, has ended with this status.
+    Ended(i32),
+}
+
 /// The reason why a process cannot become a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartFailure {

@@ -17,6 +17,10 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 /// Hidden first argument that makes `oshrun` the supervisor of a node on another host.
 pub const SUPERVISOR_ARGUMENT: &str = "--raidshmem-agent-of";
 
+/// Hidden first argument that makes `oshrun` the command that starts a supervisor through a task of
+/// another launcher ([`crate::task::relay`]).
+pub const STARTER_ARGUMENT: &str = "--raidshmem-start";
+
 /// Hidden first argument that makes `oshrun` a process that loads a fabric's library and exits.
 pub const PROBE_ARGUMENT: &str = "--raidshmem-probe";
 

@@ -48,4 +48,5 @@ pub mod query;
 pub mod readers;
 mod scrape;
 pub mod supervisor;
+pub mod task;
 mod worker;

@@ -10,7 +10,9 @@
 //!
 //! Unsafe code: the C library's `backtrace`, `dladdr`, `dl_iterate_phdr`, `dlsym` and `getauxval`.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use raidshmem_core::store::objects::LoadedObject;
 
@@ -117,6 +119,15 @@ pub fn place(frame: *mut c_void) -> String {
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
     let file = path.rsplit('/').next().unwrap_or_default();
     format!("{file}+{:#x}", frame.addr() - info.dli_fbase.addr())
+}
+
+/// Returns the path of the object that contains a function.
+pub fn file_of(function: usize) -> Option<PathBuf> {
+    let inside = std::ptr::without_provenance::<c_void>(function + 1);
+    let info = describe(inside).filter(|info| !info.dli_fname.is_null())?;
+    // SAFETY: dladdr returns a C string that the loader keeps as long as the object.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }
 
 /// Returns the exported function that contains a return address.

@@ -15,7 +15,8 @@
 //! exit  futex  forbidden  inherited          process exit, sleeping, inherited descriptors
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! fork  written  writeback                   forks; written pages; writeback to disk
-//! caller  site  startup                      caller and call site; load address of the program
+//! caller  site  startup  tasks               caller and call site; load address of the program;
+//!                                            tasks of other launchers
 //! machine  threads  process  pool            processors, threads, processes, worker pool
 //! socket  input                              messages between processes of one machine; files
 //! ```
@@ -40,6 +41,7 @@ pub mod process;
 pub mod site;
 pub mod socket;
 pub mod startup;
+pub mod tasks;
 pub mod threads;
 pub mod writeback;
 pub mod written;

@@ -68,7 +68,7 @@ pub fn agent_words(oshrun: &str, launcher: SocketAddr, node: u32) -> Vec<String>
 }
 
 /// Quotes a word for a shell.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,[]".contains(c);
     let brackets = word.contains(['[', ']']);
     if !word.is_empty() && !brackets && word.chars().all(plain) {

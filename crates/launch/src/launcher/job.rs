@@ -122,7 +122,7 @@ pub(super) fn job_id() -> std::io::Result<u64> {
 /// would inherit from this process, except those that describe this host.
 fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
-    const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
+    const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "PMI_", "XDG_", "DBUS_"];
     let own = |name: &str| {
         OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };

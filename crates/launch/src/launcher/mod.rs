@@ -34,7 +34,7 @@ mod ending;
 mod error;
 mod event_bus;
 mod failures;
-mod gather;
+pub(crate) mod gather;
 mod input;
 mod job;
 mod job_end;

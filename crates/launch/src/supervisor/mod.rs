@@ -105,7 +105,7 @@ fn watch(agent: &Process, bells: &[(i32, UnixStream)]) -> bool {
 }
 
 /// Reads one line of hexadecimal digits, and not a byte more.
-fn read_secret() -> Result<Secret, JoinError> {
+pub fn read_secret() -> Result<Secret, JoinError> {
     let mut line = [0; 2 * SECRET_LEN + 1];
     let mut stdin = io::stdin();
     let limit = timespec(SECRET);
