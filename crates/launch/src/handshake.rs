@@ -21,6 +21,10 @@ pub const SUPERVISOR_ARGUMENT: &str = "--raidshmem-agent-of";
 /// another launcher ([`crate::task::relay`]).
 pub const STARTER_ARGUMENT: &str = "--raidshmem-start";
 
+/// The environment variable with the descriptor from which a launcher that a task started reads the
+/// secret of the step.
+pub const SECRET_FD: &str = "RAIDSHMEM_SECRET_FD";
+
 /// Hidden first argument that makes `oshrun` a process that loads a fabric's library and exits.
 pub const PROBE_ARGUMENT: &str = "--raidshmem-probe";
 

@@ -4,7 +4,7 @@
 //! started processes have ended.
 
 use std::collections::BTreeMap;
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
@@ -28,7 +28,7 @@ use crate::cli::prepare::domains_of_file;
 use crate::cli::protected::ProtectionTable;
 use crate::cli::ready::{Cluster, Ready};
 use crate::cli::starter::agent_words;
-use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
+use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, SECRET_FD, last_word};
 use crate::output::{Carriers, HeldOutput, Stream};
 
 /// Time limit for the agents of all hosts to connect.
@@ -231,7 +231,7 @@ struct Gathering {
 impl Gathering {
     fn start(cluster: &Cluster, build: &'static str) -> Result<Gathering, LaunchError> {
         let system = |what| move |error| LaunchError::System { what, error };
-        let secret = secret().map_err(system("random secret of the job"))?;
+        let secret = secret_of_job().map_err(system("random secret of the job"))?;
         let address = match cluster.listen {
             Some(address) => address,
             None => {
@@ -373,4 +373,14 @@ pub fn secret() -> std::io::Result<Secret> {
     let mut bytes = [0; SECRET_LEN];
     getrandom::fill(&mut bytes)?;
     Ok(Secret(bytes))
+}
+
+/// Returns the secret of the job: that of the step if a task started this launcher, and otherwise a
+/// new one.
+fn secret_of_job() -> std::io::Result<Secret> {
+    let Ok(fd) = std::env::var(SECRET_FD) else { return secret() };
+    let mut digits = [0; 2 * SECRET_LEN];
+    std::fs::File::open(format!("/proc/self/fd/{fd}"))?.read_exact(&mut digits)?;
+    let secret = std::str::from_utf8(&digits).ok().and_then(Secret::from_hex);
+    secret.ok_or_else(|| std::io::ErrorKind::InvalidData.into())
 }

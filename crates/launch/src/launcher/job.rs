@@ -17,6 +17,7 @@ use raidshmem_sys::socket::ChannelError;
 use super::gather::Node;
 use super::status::Title;
 use crate::cli::ready::{Programs, Ready};
+use crate::handshake::SECRET_FD;
 
 /// Returns the job's configuration for its processes.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -121,7 +122,8 @@ pub(super) fn job_id() -> std::io::Result<u64> {
 /// Returns the options of programs. On other hosts, these get the folder and variables that they
 /// would inherit from this process, except those that describe this host.
 fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
-    const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
+    const OWN: &[&str] =
+        &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_", SECRET_FD];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "PMI_", "XDG_", "DBUS_"];
     let own = |name: &str| {
         OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -24,9 +24,9 @@ pub mod pmi;
 pub mod relay;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::bell::caught;
 use crate::cli::starter::quote;
-use crate::handshake::STARTER_ARGUMENT;
+use crate::handshake::{SECRET_FD, STARTER_ARGUMENT};
 use crate::launcher::gather::secret;
 use crate::lines::say;
 use layout::{HostTasks, TaskReport};
@@ -135,8 +135,9 @@ pub fn run(task: Task, program: Vec<OsString>) -> Result<i32, TaskError> {
         say("tasks are not in blocks: PEs are numbered host by host, not as tasks are");
     }
     let words = launcher_words(&step.hosts, program).map_err(system("/proc/self/exe"))?;
+    let secret = step.secret.clone();
     let served = Served::begin(step.listener, step.secret).map_err(system("socket"))?;
-    let status = launch(words).map_err(system("launcher"))?;
+    let status = launch(words, &secret).map_err(system("launcher"))?;
     served.end();
     Ok(status)
 }
@@ -197,14 +198,18 @@ fn forget_step(command: &mut Command) {
     }
 }
 
-/// Runs the launcher, with the signals that this task receives, and returns its exit status.
-fn launch(words: Vec<OsString>) -> io::Result<i32> {
+/// Runs the launcher, with the signals that this task receives, and returns its exit status. It
+/// reads the secret of the step from a pipe.
+fn launch(words: Vec<OsString>, secret: &Secret) -> io::Result<i32> {
+    let (from, mut to) = io::pipe()?;
+    to.write_all(secret.to_hex().as_bytes())?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     forget_step(&mut command);
     let bell = |signal| Ok((signal, caught(signal)?));
     let bells = PASSED.into_iter().map(bell).collect::<io::Result<Vec<_>>>()?;
-    let launcher = Process::start(&mut command, None, false)?;
+    command.env(SECRET_FD, from.as_fd().as_raw_fd().to_string());
+    let launcher = Process::start(&mut command, Some(from.as_fd()), false)?;
     loop {
         let mut fds = vec![PollFd::new(&launcher, PollFlags::IN)];
         fds.extend(bells.iter().map(|(_, bell)| PollFd::new(bell, PollFlags::IN)));

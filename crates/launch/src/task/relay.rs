@@ -154,6 +154,7 @@ impl Supervisor {
     /// Relays until the supervisor has ended, and reports its status.
     fn relay(&mut self, link: &mut Link, over: &UnixStream) -> Result<(), ChannelError> {
         loop {
+            self.receive(link)?; // first what has arrived with the words
             let is_full = link.interest().contains(PollFlags::OUT);
             let open = |nth: usize| self.out[nth].as_ref().filter(|_| !is_full);
             let readers: Vec<usize> = (0..2).filter(|&nth| open(nth).is_some()).collect();
@@ -172,7 +173,6 @@ impl Supervisor {
             if ready[1] {
                 return Err(ChannelError::Closed); // the job is over
             }
-            self.receive(link)?;
             for (&nth, _) in readers.iter().zip(&ready[2..]).filter(|(_, ready)| **ready) {
                 self.send(nth, link)?;
             }
