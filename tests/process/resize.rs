@@ -10,12 +10,13 @@ use super::disk::Store;
 use super::support::processes::signal;
 use super::support::{Job, Outcome, program};
 
-/// Some 190 checkpoints.
-const WORDS: [&str; 2] = ["200000", "3000"];
+/// Some 100 checkpoints, the first two of them before the first sweep.
+const WORDS: [&str; 2] = ["60000", "1600"];
 
 /// Runs a job of 4 PEs until it has written two sets, and kills all of it.
 fn fill(store: &Store, layout: &str) {
     let job = store.job("raid5", &["--nodes", "4"]).env("SHMEM_FT_STORE_LAYOUT", layout);
+    let job = job.env("SHMEM_FT_STORE_EVERY", "10");
     let mut run = job.program(&program("resize"), &WORDS).with_orphans().start();
     run.wait_for("is on disk");
     run.wait_for_another("is on disk");
@@ -38,25 +39,25 @@ fn whole() -> String {
 
 /// Fails unless a job of 6 PEs continues from the store, to the right sum.
 #[track_caller]
-fn continues(store: &Store, words: &[&str]) {
+fn continues(store: &Store, words: &[&str], whole: &str) {
     let given = [WORDS[0], WORDS[1], store.text()];
     let job = Job::new(6).mode("raid5").args(words).program(&program("resize"), &given);
     let outcome = job.run();
     outcome.says("resize: continues after ").says(" sweeps of 4 PEs");
     outcome.check(!outcome.err.contains("continues after 0 "), "it had done some");
-    assert_eq!(sum(&outcome), whole());
+    assert_eq!(sum(&outcome), whole);
 }
 
 #[test]
 fn six_pes_continue_where_four_were_with_the_right_sum() {
+    let whole = whole();
     for layout in ["shared", "local"] {
         let store = Store::new();
         fill(&store, layout);
-        continues(&store, &[]);
-        continues(&store, &["--kill", "2@4"]);
+        continues(&store, &["--kill", "2@4"], &whole);
         if layout == "local" {
             fs::remove_dir_all(store.0.join("node-1")).expect("its disk is wiped");
-            continues(&store, &[]);
+            continues(&store, &[], &whole);
         }
     }
 }
