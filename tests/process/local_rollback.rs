@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use super::support::jacobi::{self, SMALL, TINY};
-use super::support::{Job, Outcome, program, sample};
+use super::support::{Job, Outcome, program, sample_long};
 
 pub const PES: usize = 3;
 /// The message for a PE that rolled back locally.
@@ -94,7 +94,7 @@ impl Subject {
     /// earlier calls by then.
     pub fn dies_before_calls(&self, victim: usize, each: usize, most: usize) {
         let calls: Vec<u32> = (1..=self.calls()).step_by(each).collect();
-        for call in sample(calls, most) {
+        for call in sample_long(calls, most, 2 * most) {
             let outcome = self.run(&[&victim.to_string(), &call.to_string()]);
             self.right(&outcome);
             rolled_back_locally(&outcome, 1);

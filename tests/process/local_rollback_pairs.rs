@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::local_rollback::{ALL, LOCAL, PES, for_a_reason, rolled_back_locally, said};
-use super::support::{Job, Outcome, program, sample};
+use super::support::{Job, Outcome, program, sample, sample_long};
 
 /// Calls of an interval.
 const CALLS: usize = 12;
@@ -114,7 +114,7 @@ fn case(i: usize, j: usize) -> Cases {
 #[test]
 fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
     let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
-    for (pe, call) in sample(all.collect(), 17) {
+    for (pe, call) in sample_long(all.collect(), 17, 34) {
         let outcome = run("node", [pe, (pe + 1) % PES], case(call, 1), PES);
         rolled_back_locally(&outcome, 1);
         outcome.says(&format!("was lost with PE {pe}")).says("rebuilt from PEs");
@@ -125,7 +125,7 @@ fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
 fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
     let all = (2..=CALLS).flat_map(|i| (1..=i).map(move |j| (i, j)));
     let mut alone = 0;
-    for (i, j) in sample(all.collect(), 9) {
+    for (i, j) in sample_long(all.collect(), 9, 18) {
         let outcome = run("then", [1, 2], case(i, j), PES);
         for_a_reason(&outcome);
         alone += outcome.count(LOCAL);

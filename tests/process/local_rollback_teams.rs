@@ -2,7 +2,7 @@
 //! are logged like those of all PEs.
 
 use super::local_rollback::{Subject, for_a_reason, rolled_back_locally};
-use super::support::sample;
+use super::support::sample_long;
 
 static TEAMS: Subject = Subject::new("local_rollback_teams");
 
@@ -20,7 +20,7 @@ fn a_member_of_teams_dies_before_each_of_its_calls() {
 
 #[test]
 fn a_member_of_teams_dies_anywhere_in_a_call() {
-    for delay in sample((1..=60).map(|step| step * 40).collect(), 12) {
+    for delay in sample_long((1..=60).map(|step| step * 40).collect(), 12, 24) {
         let outcome = TEAMS.run(&["1", &(-delay).to_string()]);
         TEAMS.right(&outcome);
         for_a_reason(&outcome);
@@ -35,7 +35,7 @@ fn a_substitute_in_a_team_is_lost_in_its_replay() {
 #[test]
 fn the_node_of_a_member_of_teams_is_lost() {
     let late = TEAMS.calls() / 9 * 5;
-    for call in sample((late..late + TEAMS.calls() / 9).collect(), 6) {
+    for call in sample_long((late..late + TEAMS.calls() / 9).collect(), 6, 12) {
         let outcome = TEAMS.on_nodes("3", &["1", &call.to_string(), "node"]).run();
         TEAMS.right(&outcome);
         rolled_back_locally(&outcome, 1);

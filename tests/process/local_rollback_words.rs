@@ -2,7 +2,7 @@
 //! locks and use contexts, in a program that draws its own random numbers.
 
 use super::local_rollback::{ALL, LOCAL, Subject, for_a_reason, rolled_back_locally};
-use super::support::sample;
+use super::support::sample_long;
 
 static WORDS: Subject = Subject::new("local_rollback_words");
 static EVENTS: Subject = Subject::new("local_rollback_event");
@@ -66,7 +66,7 @@ fn without_membarrier_fences_are_full() {
 #[test]
 fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
     let (mut alone, mut all) = (0, 0);
-    for at in sample((0..40).map(|nth| 200 + 450 * nth).collect(), 8) {
+    for at in sample_long((0..40).map(|nth| 200 + 450 * nth).collect(), 8, 16) {
         let outcome = WORDS.run(&["1", &format!("-{at}"), "tickets"]);
         // PE 1 may have ended; or it was in the last checkpoint, and the others had ended.
         let over = outcome.count("PE 1 was killed by SIGKILL after shmem_finalize") == 1;
@@ -82,7 +82,7 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
 
 #[test]
 fn random_draws_are_kept_for_the_lost_pe() {
-    for call in sample((1..=EVENTS.calls()).collect(), 4) {
+    for call in sample_long((1..=EVENTS.calls()).collect(), 4, 12) {
         let outcome = EVENTS.run(&["1", &call.to_string()]);
         outcome.status(0);
         rolled_back_locally(&outcome, 1);

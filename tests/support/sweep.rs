@@ -62,12 +62,7 @@ impl Sweep {
     /// Keeps all cells in `make soak`, otherwise about `many` of them if all tests were requested,
     /// and `few` if not, with a notice.
     pub fn long(self, few: usize, many: usize) -> Sweep {
-        let count = self.0.len();
-        if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {
-            return self.sample(few);
-        }
-        partly("soak", &format!("{many} of {count} cases; make soak takes all"));
-        Sweep(evenly(self.0, many))
+        Sweep(sample_long(self.0, few, many))
     }
 
     /// Runs each cell by `run`, which checks its outcome.
@@ -132,6 +127,17 @@ pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
     }
     partly("all", &format!("{most} of {count} cases; make test-all takes all"));
     evenly(cases, most)
+}
+
+/// Returns all cases in `make soak`, otherwise about `many` of them if all tests were requested, and
+/// `few` if not, evenly, with a notice.
+pub fn sample_long<T>(cases: Vec<T>, few: usize, many: usize) -> Vec<T> {
+    let count = cases.len();
+    if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {
+        return sample(cases, few);
+    }
+    partly("soak", &format!("{many} of {count} cases; make soak takes all"));
+    evenly(cases, many)
 }
 
 fn evenly<T>(cases: Vec<T>, most: usize) -> Vec<T> {
