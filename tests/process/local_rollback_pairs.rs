@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::local_rollback::{ALL, LOCAL, PES, for_a_reason, rolled_back_locally, said};
-use super::support::{Job, Outcome, program, sample, sample_long};
+use super::support::{Job, Outcome, program, sample_long};
 
 /// Calls of an interval.
 const CALLS: usize = 12;
@@ -59,7 +59,7 @@ fn parts(step: usize) -> Vec<Cases> {
 #[test]
 fn each_of_two_pes_dies_before_each_of_its_calls() {
     let all = [[1, 2], [2, 0]].map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)));
-    for (pair, cases) in sample(all.into_iter().flatten().collect(), 2) {
+    for (pair, cases) in sample_long(all.into_iter().flatten().collect(), 2, 8) {
         let outcome = run("each", pair, cases, 1);
         rolled_back_locally(&outcome, 2 * (cases[1] - cases[0]));
     }
@@ -83,14 +83,14 @@ fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
 
 #[test]
 fn two_pes_die_at_once() {
-    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+    for (nth, cases) in sample_long(parts(1), 1, 3).into_iter().enumerate() {
         at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
     }
 }
 
 #[test]
 fn a_pe_dies_in_the_replay_of_another() {
-    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+    for (nth, cases) in sample_long(parts(1), 1, 3).into_iter().enumerate() {
         at_any_moment("replay", [[1, 2], [2, 1], [0, 1]][nth % 3], cases);
     }
 }
@@ -98,7 +98,7 @@ fn a_pe_dies_in_the_replay_of_another() {
 /// So both may have been waiting for each other when they died.
 #[test]
 fn a_substitute_dies_after_another_pe_died_in_its_replay() {
-    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+    for (nth, cases) in sample_long(parts(1), 1, 3).into_iter().enumerate() {
         at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
     }
 }
