@@ -84,6 +84,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),
     ("crates/sys/src/startup.rs", "maps the program a second time, and jumps to its loader"),
+    ("crates/sys/src/tasks.rs", "replaces a task of another launcher before its program runs"),
     (
         "crates/sys/src/process.rs",
         "acts between fork and exec; a timer and a pipe that end the process; blanks a variable",
