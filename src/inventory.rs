@@ -1,4 +1,4 @@
-//! What `oshinfo` found of the machine, and the settings in force: as text and as JSON.
+//! The machine as `oshinfo` finds it, and the settings in force: as text and as JSON.
 
 #![forbid(unsafe_code)]
 

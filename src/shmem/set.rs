@@ -42,7 +42,7 @@ pub struct CheckpointSet {
 }
 
 impl CheckpointSet {
-    /// Opens set 7 of a folder (`DIR@7`), or the newest of which all data can be had (`DIR`).
+    /// Opens set 7 of a folder (`DIR@7`), or the newest that is whole or can be decoded (`DIR`).
     ///
     /// # Errors
     /// [`Error::Set`] if there is none.

@@ -129,8 +129,8 @@ pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
     evenly(cases, most)
 }
 
-/// Returns all cases in `make soak`, otherwise about `many` of them if all tests were requested, and
-/// `few` if not, evenly, with a notice.
+/// Returns all cases in `make soak`, otherwise about `many` of them if all tests were requested,
+/// and `few` if not, evenly, with a notice.
 pub fn sample_long<T>(cases: Vec<T>, few: usize, many: usize) -> Vec<T> {
     let count = cases.len();
     if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {

@@ -1,5 +1,5 @@
 //! The judgement of a set: from the state of each of its files to the decision if all of its data
-//! can be had, by reading or by decoding. Resuming, verifying and repairing all ask it.
+//! can be read or decoded. Resuming, verifying and repairing all ask it.
 
 use raidshmem_core::disk::{Content, Damage};
 use raidshmem_core::plan::{self, StoreFinding, bits};

@@ -9,7 +9,7 @@ struct Launcher {
     name: &'static str,
     tasks: &'static str,
     rank: &'static str,
-    /// What its tasks need to find each other, followed by a comma.
+    /// The command whose tasks find each other, followed by a comma, if there is one.
     with_pmi: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! A set with all of its folders, as it is on disk: the state of each of its files.
 //!
-//! A file is looked for in every folder of its set. If it is nowhere, it belongs beside the other
+//! A file is looked for in every folder of its set. If it is nowhere, it belongs next to the other
 //! file of its PE.
 
 #![forbid(unsafe_code)]
@@ -159,7 +159,7 @@ impl StoredSet {
         self.damages.values().find(|damage| Path::new(&damage.folder) == folder)
     }
 
-    /// Checks that all data of the set can be had: by reading, or if it `decodes`, from parity.
+    /// Checks that all data of the set can be read, or if it `decodes`, computed from parity.
     ///
     /// # Errors
     /// Some cannot.

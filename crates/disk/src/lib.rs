@@ -31,6 +31,7 @@
 //! extract    an object as a file of NumPy
 //! repair     making damaged and missing files again
 //! answer     the output of `oshinfo store` for a folder
+//! made       sets for tests
 //! ```
 
 #![forbid(unsafe_code)]

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use raidshmem_core::ended::Ended;
-use raidshmem_core::secret::Secret;
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use raidshmem_sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.
@@ -77,6 +77,13 @@ pub enum JoinError {
     /// The connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
+}
+
+/// Returns a random secret.
+pub fn random_secret() -> std::io::Result<Secret> {
+    let mut bytes = [0; SECRET_LEN];
+    getrandom::fill(&mut bytes)?;
+    Ok(Secret(bytes))
 }
 
 /// Returns the last word of `node`: the line its supervisor prints once none of its processes is

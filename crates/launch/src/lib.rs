@@ -27,6 +27,7 @@
 //! supervisor   runs next to the agent on another host; cleans up after the node
 //! agent        one per node: starts PEs, holds their memory, watches them through pidfds
 //! launcher     one per job: orders membership, owns no PE
+//! task         a task of srun, which becomes a part of a job
 //! ```
 
 // The module documentation links to private items.

@@ -67,7 +67,7 @@ fn become_task(program: &Path) {
     }
 }
 
-/// Returns the places where `oshrun` may be: beside this library or the program, in the folder for
+/// Returns the places where `oshrun` may be: next to this library or the program, in the folder for
 /// programs of its prefix, and last in the search path.
 fn candidates(program: &Path) -> Vec<PathBuf> {
     let library = crate::caller::file_of(constructor as *const () as usize);

@@ -24,9 +24,9 @@ use super::state::At;
 
 /// The effect of a call on the process.
 enum Next {
-    /// It goes on with the next call.
+    /// It continues with the next call.
     On,
-    /// It goes on with the next call, and with a value in a register.
+    /// It continues with the next call, and with a value in a register.
     With(usize, u64),
     /// It makes the call again.
     Again,
@@ -133,7 +133,7 @@ impl Job {
         }
     }
 
-    /// Makes a plain access of the program to its own memory; returns false if it is none.
+    /// Makes a plain access of the program to its own memory; returns false if `op` is another call.
     fn uses_own(&mut self, process: usize, op: Op) -> bool {
         let own = &mut self.processes[process];
         let (me, number) = (own.pe, own.mapped[own.pe].0);

@@ -52,7 +52,7 @@ pub struct Memory {
     pub phase: Option<Phase>,
 }
 
-/// What outlives the processes of a PE.
+/// The state that outlives the processes of a PE.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub memories: Vec<Memory>,

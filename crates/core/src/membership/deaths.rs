@@ -11,8 +11,8 @@ use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::signals::name;
 
 impl Membership {
-    /// Records that all PEs continue from checkpoint `number` in `view`, and clears the list of lost
-    /// PEs, unless one has been lost since: then the recovery is not over.
+    /// Records that all PEs continue from checkpoint `number` in `view`, and clears the list of
+    /// lost PEs, unless one has been lost since: then the recovery is not over.
     pub(super) fn resumed(&mut self, number: CheckpointNumber, view: ViewNumber) {
         if !self.members.has_lost_since(view) || breaks(Mutant::OldResumeTaken) {
             self.recovery.forget();

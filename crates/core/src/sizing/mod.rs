@@ -124,8 +124,8 @@ pub fn choose(site: &SizingInput) -> Choice {
     Choice { candidates, best, safe }
 }
 
-/// Returns the memory of the PE that holds the most, relative to its live bytes: with `snapshots` of
-/// its own, in a group of `group` members with `parity` parities.
+/// Returns the memory of the PE that holds the most, relative to its live bytes: with `snapshots`
+/// of its own, in a group of `group` members with `parity` parities.
 pub fn memory(mode: BackupMode, snapshots: usize, group: usize, parity: usize) -> f64 {
     let own = if mode.keeps_snapshot() { snapshots } else { 0 };
     let for_peers = match mode {

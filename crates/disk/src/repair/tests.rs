@@ -24,7 +24,7 @@ fn repaired(folder: &Folder) -> (usize, Vec<String>) {
     (made, repairs.into_iter().filter_map(|it| Some(it.failed?.to_string())).collect())
 }
 
-/// Returns true if all data of the sets can be had.
+/// Returns true if all data of the sets can be read or decoded.
 fn holds(folder: &Folder) -> bool {
     let mut sets = StoredSet::list(&folder.0).expect("a folder");
     sets.iter_mut().for_each(|set| set.read(&pool()));

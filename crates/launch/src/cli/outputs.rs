@@ -5,25 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ready::Ready;
+use super::ready::{Outputs, Ready};
 use super::refused::Refused;
 use super::resume;
 use crate::readers::{Endpoint, OutputFile, Readers};
 
-/// The machine-readable outputs, as the command line names them.
-#[derive(Debug)]
-pub struct Outputs {
-    /// The file for the record.
-    pub report: Option<PathBuf>,
-    /// The file for events; `-` is standard output.
-    pub events: Option<PathBuf>,
-    /// The endpoint for metrics.
-    pub metrics: Option<String>,
-}
-
 impl Ready {
-    /// Creates the folders for checkpoints and for the output of PEs, and opens the machine-readable
-    /// outputs.
+    /// Creates the folders for checkpoints and for the output of PEs, and opens the
+    /// machine-readable outputs.
     ///
     /// # Errors
     /// One of them cannot be created or opened.

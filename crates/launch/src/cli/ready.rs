@@ -13,7 +13,6 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
 
-use super::outputs::Outputs;
 use super::protected::ProtectionTable;
 use super::starter::Means;
 
@@ -74,6 +73,17 @@ impl Ready {
 /// Returns the names of simulated nodes on one machine.
 pub fn local_names(nodes: u32) -> Vec<String> {
     (0..nodes).map(|node| format!("node{node}")).collect()
+}
+
+/// The machine-readable outputs, as the command line names them.
+#[derive(Debug)]
+pub struct Outputs {
+    /// The file for the record.
+    pub report: Option<PathBuf>,
+    /// The file for events; `-` is standard output.
+    pub events: Option<PathBuf>,
+    /// The endpoint for metrics.
+    pub metrics: Option<String>,
 }
 
 /// A set on the nodes' disks.

@@ -28,7 +28,7 @@ use crate::cli::prepare::domains_of_file;
 use crate::cli::protected::ProtectionTable;
 use crate::cli::ready::{Cluster, Ready};
 use crate::cli::starter::agent_words;
-use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, SECRET_FD, last_word};
+use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, SECRET_FD, last_word, random_secret};
 use crate::output::{Carriers, HeldOutput, Stream};
 
 /// Time limit for the agents of all hosts to connect.
@@ -368,17 +368,10 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })
 }
 
-/// Returns a random secret.
-pub fn secret() -> std::io::Result<Secret> {
-    let mut bytes = [0; SECRET_LEN];
-    getrandom::fill(&mut bytes)?;
-    Ok(Secret(bytes))
-}
-
 /// Returns the secret of the job: that of the step if a task started this launcher, and otherwise a
 /// new one.
 fn secret_of_job() -> std::io::Result<Secret> {
-    let Ok(fd) = std::env::var(SECRET_FD) else { return secret() };
+    let Ok(fd) = std::env::var(SECRET_FD) else { return random_secret() };
     let mut digits = [0; 2 * SECRET_LEN];
     std::fs::File::open(format!("/proc/self/fd/{fd}"))?.read_exact(&mut digits)?;
     let secret = std::str::from_utf8(&digits).ok().and_then(Secret::from_hex);

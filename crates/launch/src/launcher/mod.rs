@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
 use super::cli::ready::Ready;
+use super::handshake::random_secret;
 use super::heartbeats::Heartbeats;
 use super::lines::{Tone, Writer, show};
 use super::readers::Readers;
@@ -36,7 +37,7 @@ mod ending;
 mod error;
 mod event_bus;
 mod failures;
-pub(crate) mod gather;
+mod gather;
 mod input;
 mod job;
 mod job_end;
@@ -164,7 +165,7 @@ fn machine_of(ready: &Ready) -> (Membership, Vec<Action>) {
 /// Returns the secret and the port for the agents' heartbeats, and the socket that receives these.
 fn listen_to_heartbeats(listener: &Listener) -> Result<((Secret, u16), Heartbeats), LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
-    let key = gather::secret().map_err(system("random secret of the job"))?;
+    let key = random_secret().map_err(system("random secret of the job"))?;
     let socket = listener.datagrams().map_err(system("socket for heartbeats"))?;
     let port = socket.local_addr().map_err(system("socket for heartbeats"))?.port();
     let heartbeats = Heartbeats::new(socket, Party::Launcher, &key);

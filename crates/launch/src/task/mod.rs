@@ -37,18 +37,17 @@ use raidshmem_control::link::{Link, Net};
 use raidshmem_control::noise::Side;
 use raidshmem_core::message::TaskMessage;
 use raidshmem_core::secret::Secret;
+use raidshmem_sys::lock;
 use raidshmem_sys::process::{self, Process};
-use raidshmem_sys::{lock, tasks};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::bell::caught;
 use crate::cli::starter::quote;
-use crate::handshake::{SECRET_FD, STARTER_ARGUMENT};
-use crate::launcher::gather::secret;
+use crate::handshake::{SECRET_FD, STARTER_ARGUMENT, random_secret};
 use crate::lines::say;
 use layout::{HostTasks, TaskReport};
 use pmi::{Pmi, PmiError};
-use relay::{connect, serve};
+use relay::{connect, forget_step, serve};
 
 /// The file with the name of this host.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
@@ -103,7 +102,7 @@ pub struct Task {
 }
 
 /// The tasks of a step, as each of them knows them.
-struct Step {
+struct MetTasks {
     listener: TcpListener,
     hosts: Vec<HostTasks>,
     secret: Secret,
@@ -143,7 +142,7 @@ pub fn run(task: Task, program: Vec<OsString>) -> Result<i32, TaskError> {
 }
 
 /// Exchanges the reports of all tasks.
-fn meet(task: Task) -> Result<Step, TaskError> {
+fn meet(task: Task) -> Result<MetTasks, TaskError> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(system("socket"))?;
     let port = listener.local_addr().map_err(system("socket"))?.port();
     let host = std::fs::read_to_string(HOST_NAME).map_err(system(HOST_NAME))?.trim().to_owned();
@@ -152,7 +151,7 @@ fn meet(task: Task) -> Result<Step, TaskError> {
     let key = |rank: u32| format!("raidshmem-{rank}");
     pmi.put(&key(task.rank), &report.encode())?;
     if task.rank == 0 {
-        pmi.put(SECRET, &secret().map_err(system("random bytes"))?.to_hex())?;
+        pmi.put(SECRET, &random_secret().map_err(system("random bytes"))?.to_hex())?;
     }
     pmi.fence()?;
     let mut reports = Vec::new();
@@ -164,7 +163,7 @@ fn meet(task: Task) -> Result<Step, TaskError> {
     let word = pmi.get(SECRET)?;
     pmi.finish()?;
     let secret = Secret::from_hex(&word).ok_or(TaskError::Foreign { rank: 0, word })?;
-    Ok(Step { listener, hosts: layout::hosts(&reports), secret })
+    Ok(MetTasks { listener, hosts: layout::hosts(&reports), secret })
 }
 
 /// Returns the words of the launcher: this program, with the hosts of the step.
@@ -189,13 +188,6 @@ fn launcher_words(hosts: &[HostTasks], program: Vec<OsString>) -> io::Result<Vec
 pub fn port_of(ports: &str, host: &str) -> Option<u16> {
     let mut known = ports.split(',').filter_map(|word| word.rsplit_once(':'));
     known.find(|(name, _)| *name == host)?.1.parse().ok()
-}
-
-/// Removes the variables that make a program a task.
-fn forget_step(command: &mut Command) {
-    for name in tasks::VARIABLES {
-        command.env_remove(name);
-    }
 }
 
 /// Runs the launcher, with the signals that this task receives, and returns its exit status. It

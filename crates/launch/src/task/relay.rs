@@ -1,4 +1,4 @@
-//! The start of an agent through a task of another launcher, which runs on the agent's host already.
+//! The start of an agent through a task of another launcher, which is on the agent's host already.
 //!
 //! ```text
 //! launcher --- starter --- sealed TCP --- first task of the host --- supervisor --- agent --- PEs
@@ -23,6 +23,7 @@ use raidshmem_core::message::TaskMessage;
 use raidshmem_core::secret::Secret;
 use raidshmem_sys::process::Process;
 use raidshmem_sys::socket::ChannelError;
+use raidshmem_sys::tasks;
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Time limit for connecting.
@@ -90,6 +91,13 @@ pub fn start(host: &str, port: u16, words: &[String], secret: &Secret) -> io::Re
     }
 }
 
+/// Removes the variables that make a program a task.
+pub(super) fn forget_step(command: &mut Command) {
+    for name in tasks::VARIABLES {
+        command.env_remove(name);
+    }
+}
+
 /// Reads what is there.
 fn piece(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; PIECE];
@@ -112,7 +120,7 @@ impl Supervisor {
         let (program, words) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(words);
-        super::forget_step(&mut command);
+        forget_step(&mut command);
         let (stdin, to) = io::pipe()?;
         let (out, stdout) = io::pipe()?;
         let (errors, stderr) = io::pipe()?;
