@@ -17,8 +17,7 @@ const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 fn start(job: Job, mode: &str) -> Running {
     let job = job.args(&["--verbose", "--fabric", "ucx"]).mode(mode).with_orphans();
-    let run = jacobi::job(job, LONG).until("checkpoint 3: ");
-    run
+    jacobi::job(job, LONG).until("checkpoint 3: ")
 }
 
 #[test]

@@ -23,9 +23,7 @@ fn start(mode: &str, words: &str) -> Running {
 
 fn start_with(mode: &str, words: &str, delta: &str, program_words: &[&str]) -> Running {
     let job = Job::line(words).mode(mode).env("SHMEM_FT_SCRUB", "64M").args(&["--nodes", "4"]);
-    let job =
-        job.env("SHMEM_FT_DELTA", delta).program(&program("pause"), program_words).until("ready");
-    job
+    job.env("SHMEM_FT_DELTA", delta).program(&program("pause"), program_words).until("ready")
 }
 
 fn go(job: Running) -> Outcome {

@@ -115,10 +115,7 @@ fn a_silent_connection_delays_no_process() {
 /// With several jobs the user must name one; they are listed.
 #[test]
 fn several_jobs_are_listed() {
-    let start = || {
-        let run = Job::new(1).program(&program("pause"), &[]).leaves("go").until("ready");
-        run
-    };
+    let start = || Job::new(1).program(&program("pause"), &[]).leaves("go").until("ready");
     let runs = [start(), start()];
     let which = status(&[]);
     let err = String::from_utf8_lossy(&which.stderr).into_owned();

@@ -128,7 +128,13 @@ fn line(pe: Pe) -> Vec<u8> {
     ];
     let private = private::encode(private.into_iter());
     let excluded = layout.statics + 4096..layout.statics + 4100;
-    let built = Coverage::build(&layout, &[statics.clone()], &heap, [&[excluded], &[]], &private);
+    let built = Coverage::build(
+        &layout,
+        std::slice::from_ref(&statics),
+        &heap,
+        [&[excluded], &[]],
+        &private,
+    );
     let (coverage, mut line) = built.expect("it fits");
     let array_at = super::heap_at(&layout) + array as u64;
     let begin = line.len();

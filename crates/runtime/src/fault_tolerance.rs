@@ -164,14 +164,8 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
 /// Fails a checkpoint that was not made on any PE, or not of all PEs, because of a loss.
 fn fails_by_loss(world: &World) -> i32 {
     *lock(&world.store.refused) = Refused::default();
-    forget_changes(world);
-    FAILURE
-}
-
-/// Discards the change tracking since the last checkpoint, which the next one cannot use.
-fn forget_changes(world: &World) {
-    *lock(&world.store.history) = None;
     pages::forget(&world.store);
+    FAILURE
 }
 
 /// Returns the groups of the survivors, without the `lost` PEs: those of the last checkpoint, if
@@ -189,7 +183,7 @@ fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, Pr
     if agreed.value != 1 || agreed.lost != lost {
         return None;
     }
-    forget_changes(world);
+    pages::forget(&world.store);
     world.survivors().protection_of(&living).map(|made| made.map(Arc::new))
 }
 
@@ -217,7 +211,9 @@ fn save_all_of(
     number: CheckpointNumber,
     site: &CallSite,
 ) -> i32 {
-    world.log_meetings().agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
+    world
+        .log_meetings()
+        .agree_on_view(Call::Checkpoint.name(), false, || pages::forget(&world.store));
     world.call_log().log_place(site.place);
     let result = save(world, protection, number);
     match result {
@@ -233,7 +229,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     let began = Instant::now();
     let mut groups = world.grouping().choose_groups(last, number);
     if groups.places != last.places {
-        forget_changes(world); // parity of other groups is no base for a delta
+        pages::forget(&world.store); // parity of other groups is no base for a delta
     }
     let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     if end == At::Refused && world.call_sites().include_everything() {

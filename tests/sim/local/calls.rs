@@ -133,7 +133,8 @@ impl Job {
         }
     }
 
-    /// Makes a plain access of the program to its own memory; returns false if `op` is another call.
+    /// Makes a plain access of the program to its own memory; returns false if `op` is another
+    /// call.
     fn uses_own(&mut self, process: usize, op: Op) -> bool {
         let own = &mut self.processes[process];
         let (me, number) = (own.pe, own.mapped[own.pe].0);

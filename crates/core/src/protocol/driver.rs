@@ -128,7 +128,7 @@ impl Driver {
     }
 
     /// Returns a driver that saves checkpoint `agreed` again, as the next one, in new groups. Every
-    /// PE has just resumed from it, so none is behind, and no call of the program has to be awaited.
+    /// PE has just resumed from it, so all are there, and no call of the program is awaited.
     pub fn heal(agreed: CheckpointNumber) -> Driver {
         Driver { at: At::Intend, ..Driver::new(Call::Checkpoint, agreed) }
     }

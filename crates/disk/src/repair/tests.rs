@@ -31,8 +31,10 @@ fn holds(folder: &Folder) -> bool {
     !sets.is_empty() && sets.iter().all(|set| set.judge(true).is_ok())
 }
 
+type FileChange = fn(&Path);
+
 /// Ways to damage a file.
-const DAMAGES: [(&str, fn(&Path)); 5] = [
+const DAMAGES: [(&str, FileChange); 5] = [
     ("missing", |path| fs::remove_file(path).expect("removed")),
     ("cut", |path| change(path, |bytes| bytes.truncate(bytes.len() - 9))),
     ("empty", |path| change(path, Vec::clear)),

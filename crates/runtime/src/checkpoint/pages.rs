@@ -166,8 +166,10 @@ fn wanted(
         && world.comm.sees_writes()
 }
 
-/// Ends the watch in a recovery: all changes are unknown.
+/// Discards the changes since the last checkpoint, which the next one cannot use: the watch ends,
+/// and all changes are unknown.
 pub fn forget(store: &Store) {
+    *lock(&store.history) = None;
     let mut tracking = lock(&store.tracking);
     tracking.tracked.end();
     (tracking.watched, tracking.since) = (None, None);

@@ -1,9 +1,9 @@
 //! New parity groups in the recovery itself: once all PEs have resumed after a move, the checkpoint
 //! that they resumed from is saved again in groups that survive more losses.
 //!
-//! It is saved as the next checkpoint, by the steps of every checkpoint: its parity goes to the slot
-//! that no stripe of the old groups uses, and the agreement of all PEs switches to the new groups.
-//! Until then the old ones decide, and afterwards their slot is free.
+//! It is saved as the next checkpoint, by the steps of every checkpoint: its parity goes to the
+//! slot that no stripe of the old groups uses, and the agreement of all PEs switches to the new
+//! groups. Until then the old ones decide, and afterwards their slot is free.
 //!
 //! Left out: the rule, which is in [`raidshmem_core::store::grouped`].
 
@@ -18,7 +18,7 @@ use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::Protection;
 use tracing::info;
 
-use super::forget_changes;
+use crate::checkpoint::pages;
 use crate::pgas::{World, complain};
 use crate::protocol_memory;
 
@@ -42,7 +42,7 @@ pub(super) fn groups(world: &World) -> Healing {
     };
     info!("checkpoint {number} begins, in new groups");
     world.members.point(Point::Before, number);
-    forget_changes(world);
+    pages::forget(&world.store);
     let heal = || protocol_memory::heal(world, &groups);
     let (end, refusal) = world.call_sites().together(number, heal);
     match end {
