@@ -85,15 +85,15 @@ fn objects_are_listed_and_written_for_numpy_and_nothing_is_overwritten() {
     };
     let (status, listed, _) = oshinfo(&["--objects"]);
     assert_eq!(status, Some(0), "{listed}");
-    for object in ["static:swept  8 bytes", "heap:row[0]  400024 bytes", "heap:row[1]"] {
+    for object in ["static:swept  8 bytes", "heap:row[0]  120024 bytes", "heap:row[1]"] {
         assert!(listed.contains(object), "{listed}");
     }
     let (status, said, _) = oshinfo(&["--extract", "row[0]"]);
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.ends_with("row-0-.npy: row[0] of 4 PEs, 400024 bytes each\n"), "{said}");
+    assert!(said.ends_with("row-0-.npy: row[0] of 4 PEs, 120024 bytes each\n"), "{said}");
     let path = store.0.join("row-0-.npy");
     let bytes = fs::read(&path).expect("a file");
-    assert_eq!(bytes.len(), 128 + 4 * 400_024);
+    assert_eq!(bytes.len(), 128 + 4 * 120_024);
     fs::write(&path, "kept").expect("written");
     let (status, _, error) = oshinfo(&["--extract", "row[0]"]);
     assert_eq!((status, error.lines().count()), (Some(2), 1), "{error}");
