@@ -39,7 +39,9 @@ const DAMAGES: [(&str, FileChange); 5] = [
     ("cut", |path| change(path, |bytes| bytes.truncate(bytes.len() - 9))),
     ("empty", |path| change(path, Vec::clear)),
     ("a bit of its head", |path| change(path, |bytes| bytes[40] ^= 1)),
-    ("a bit of its last tile", |path| change(path, |bytes| *bytes.last_mut().expect("one") ^= 1)),
+    ("a bit of its tiles", |path| {
+        change(path, |bytes| *bytes.iter_mut().rev().nth(200).expect("one") ^= 1)
+    }),
 ];
 
 fn change(path: &Path, change: impl Fn(&mut Vec<u8>)) {
@@ -56,6 +58,10 @@ fn every_damaged_file_is_made_again_byte_by_byte() {
         let before = folder.bytes();
         for file in set.files() {
             for (what, damage) in DAMAGES {
+                let empty = mode == "raid4" && file.ends_with("parity-0"); // PE 0 keeps no parity
+                if empty && what.starts_with("a bit of its tiles") {
+                    continue;
+                }
                 damage(&file);
                 assert_eq!(repaired(&folder), (1, Vec::new()), "{mode} {what} {file:?}");
                 assert!(folder.bytes() == before, "{mode} {what} {file:?}");
