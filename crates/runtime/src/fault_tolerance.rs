@@ -27,7 +27,7 @@ use tracing::info;
 use self::heal::Healing;
 pub use self::readonly::{readonly, writable};
 use crate::affinity;
-use crate::checkpoint::pages;
+use crate::checkpoint::forget_changes;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::protocol_memory::{self, Among};
@@ -166,12 +166,6 @@ fn fails_by_loss(world: &World) -> i32 {
     *lock(&world.store.refused) = Refused::default();
     forget_changes(world);
     FAILURE
-}
-
-/// Discards the change tracking since the last checkpoint, which the next one cannot use.
-fn forget_changes(world: &World) {
-    *lock(&world.store.history) = None;
-    pages::forget(&world.store);
 }
 
 /// Returns the groups of the survivors, without the `lost` PEs: those of the last checkpoint, if

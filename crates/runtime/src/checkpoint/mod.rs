@@ -24,6 +24,7 @@ use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State, View};
+use raidshmem_sys::lock;
 
 use crate::pgas::World;
 pub use copy::{complete, copy};
@@ -57,6 +58,12 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
         available: available.unwrap_or(u64::MAX),
     };
     (coverage, intent)
+}
+
+/// Discards the change tracking since the last checkpoint, which the next one cannot use.
+pub fn forget_changes(world: &World) {
+    *lock(&world.store.history) = None;
+    pages::forget(&world.store);
 }
 
 /// Records the size of checkpoint `number`, which every PE has, and reports it.

@@ -18,7 +18,7 @@ use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::Protection;
 use tracing::info;
 
-use super::forget_changes;
+use crate::checkpoint::forget_changes;
 use crate::pgas::{World, complain};
 use crate::protocol_memory;
 

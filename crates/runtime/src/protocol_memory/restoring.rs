@@ -11,12 +11,11 @@ use raidshmem_core::protocol::brought::Found;
 use raidshmem_core::protocol::driver::OpProgress;
 use raidshmem_core::protocol::operation::Op;
 use raidshmem_core::view::View;
-use raidshmem_sys::lock;
 
 use super::saving::Saving;
 use super::scope::CheckpointScope;
 use crate::checkpoint;
-use crate::checkpoint::{pages, since};
+use crate::checkpoint::since;
 use crate::recovery::{Changed, rebuild, restore, verify};
 
 /// The data of this PE in a recovery.
@@ -66,10 +65,7 @@ impl Restoring {
     ) -> OpProgress {
         let CheckpointScope { world, protection, number } = scope;
         match op {
-            Op::ForgetChanges => {
-                *lock(&world.store.history) = None;
-                pages::forget(&world.store);
-            }
+            Op::ForgetChanges => checkpoint::forget_changes(world),
             Op::CheckStore => {
                 self.verifying = Instant::now();
                 verify::verify(world, protection, number, all, &mut self.empty);
