@@ -341,6 +341,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_TRACE", "debug"),
         ("SHMEM_FT_PAGES", "small"),
         ("SHMEM_FT_DEVICE", "mlx5_0:2"),
+        ("SHMEM_FT_PROVIDER", "tcp;ofi_rxm"),
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
