@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::parity::ParityHead;
 
 use super::super::made::{self, Folder, MadeSet};
 use super::super::step::kill_after;
@@ -31,6 +32,9 @@ fn holds(folder: &Folder) -> bool {
     !sets.is_empty() && sets.iter().all(|set| set.judge(true).is_ok())
 }
 
+/// The damage of a tile: a parity file has none if its PE keeps no parity, as in RAID 4.
+const LAST_TILE: &str = "a bit of its last tile";
+
 type FileChange = fn(&Path);
 
 /// Ways to damage a file.
@@ -39,10 +43,14 @@ const DAMAGES: [(&str, FileChange); 5] = [
     ("cut", |path| change(path, |bytes| bytes.truncate(bytes.len() - 9))),
     ("empty", |path| change(path, Vec::clear)),
     ("a bit of its head", |path| change(path, |bytes| bytes[40] ^= 1)),
-    ("a bit of its tiles", |path| {
-        change(path, |bytes| *bytes.iter_mut().rev().nth(200).expect("one") ^= 1)
-    }),
+    (LAST_TILE, |path| change(path, |bytes| *bytes.last_mut().expect("one") ^= 1)),
 ];
+
+/// Returns true if a file holds tiles, and not only a head.
+fn has_tiles(path: &Path) -> bool {
+    let bytes = fs::read(path).expect("a file");
+    ParityHead::decode(&bytes).map_or(true, |head| !head.sums.is_empty())
+}
 
 fn change(path: &Path, change: impl Fn(&mut Vec<u8>)) {
     let mut bytes = fs::read(path).expect("a file");
@@ -58,8 +66,7 @@ fn every_damaged_file_is_made_again_byte_by_byte() {
         let before = folder.bytes();
         for file in set.files() {
             for (what, damage) in DAMAGES {
-                let empty = mode == "raid4" && file.ends_with("parity-0"); // PE 0 keeps no parity
-                if empty && what.starts_with("a bit of its tiles") {
+                if what == LAST_TILE && !has_tiles(&file) {
                     continue;
                 }
                 damage(&file);
