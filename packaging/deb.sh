@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 rm -rf "$target/source"
 mkdir "$target/source"
 cp -r Cargo.toml Makefile README.md CHANGELOG.md LICENSE-* ./*.in build.rs debian docs examples \
-    include man packaging "$target/source"
+    include man monitoring packaging "$target/source"
 cd "$target/source"
 # -d: Rust may be installed without a Debian package.
 BUILT=$built dpkg-buildpackage --build=binary --no-sign --no-pre-clean -d

@@ -183,7 +183,6 @@ fn broken_rules_of_local_rollback_are_caught() {
         QuietNotAwaited,
         BeginningsNotAwaited,
         OldLogReplayed,
-        OtherViewsIgnored,
         AgreementRepeated,
         MembersNotAwaited,
         EndNotMet,

@@ -343,9 +343,9 @@ impl Job {
                 let n_pes = self.shared.len();
                 let process = proc as usize;
                 while self.processes.len() <= process {
-                    self.processes.push(Process::new(node, n_pes));
+                    self.processes.push(Process::new(n_pes));
                 }
-                self.processes[process].node = node;
+                (self.processes[process].node, self.processes[process].alive) = (node, true);
                 self.says(process, PeMessage::Hello);
             }
             Down::Assign { proc, assignment } => self.assign(proc as usize, &assignment),
@@ -374,6 +374,8 @@ impl Job {
         (own.pe, own.incarnation) = (assignment.pe.at(), assignment.incarnation);
         own.mapped[own.pe] = (assignment.memory, own.node);
         own.at = if own.incarnation == Incarnation::FIRST { At::Starts } else { At::Begins };
+        let node = own.node;
+        self.note(|| format!("process {process} on node {node} becomes PE {}", assignment.pe));
         self.carrier[assignment.pe.at()] = process;
         self.wake(process);
     }

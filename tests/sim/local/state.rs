@@ -113,10 +113,11 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn new(node: u32, n_pes: usize) -> Process {
+    /// Creates a process that no agent has started yet.
+    pub fn new(n_pes: usize) -> Process {
         Process {
-            alive: true,
-            node,
+            alive: false,
+            node: u32::MAX,
             asleep: true,
             pe: 0,
             incarnation: Incarnation::FIRST,

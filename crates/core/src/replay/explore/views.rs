@@ -1,6 +1,7 @@
 //! The port of the explorer, continued: the agreement on a view, and the look of a substitute
 //! before it restores its memory.
 
+use super::model::Sight;
 use super::port::Caller;
 use super::script::Stop;
 use super::script::Visibility::{Private, Shared};
@@ -49,7 +50,7 @@ impl RejoinPort for Caller<'_> {
             let is_it = sight.s.pes[sight.me].shown as u64 == view.0;
             if is_it {
                 sight.s.pes[sight.me].joined = view.0 as usize;
-            } else if (0..sight.s.pes.len()).all(|pe| sight.s.is_direct(pe)) {
+            } else if sight.is_no_pe_lost_since_agreed() {
                 sight.s.wrong = Some("PEs agree on a view that not all see");
             }
             Ok(is_it)
@@ -65,6 +66,20 @@ impl RejoinPort for Caller<'_> {
 
     fn report_replay(&mut self) -> Result<(), Stop> {
         Ok(())
+    }
+}
+
+impl Sight<'_> {
+    /// Returns true if no PE was lost since it brought its views to the last meeting. A log of a
+    /// lost node may be wiped.
+    fn is_no_pe_lost_since_agreed(&self) -> bool {
+        let number = self.s.pes[self.me].met;
+        let lives_on = |pe: usize| {
+            let Some(found) = self.part(pe, number) else { return false };
+            let brought = SeenViews::of(&self.s.pes[pe].log[found.from].payload);
+            self.s.views[brought.seen.0 as usize][pe].number == self.s.life(pe).number
+        };
+        (0..self.s.pes.len()).all(lives_on)
     }
 }
 
