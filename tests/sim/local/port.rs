@@ -684,8 +684,7 @@ impl MeetingPort for Caller<'_> {
         self.shared(|sight| {
             let parts = (0..sight.job.shared.len()).map(|pe| sight.part(pe, number));
             let parts: Option<Vec<Located>> = parts.collect();
-            // A lost contribution gives any time or 0: the caller then sees a new view and repeats.
-            Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
+            Ok(parts.as_deref().and_then(together))
         })
     }
 
@@ -694,6 +693,14 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
-        Ok(false)
+        self.private(|sight| Ok(sight.own().joined != sight.view().number))
+    }
+
+    fn is_any_log_later(&mut self) -> Result<bool, Stop> {
+        self.private(|sight| {
+            let (me, job) = (sight.me, &sight.job);
+            let own = job.shared[me].log.interval;
+            Ok(job.shared.iter().any(|pe| pe.log.memory.is_some() && pe.log.interval > own))
+        })
     }
 }

@@ -14,7 +14,7 @@ use raidshmem_core::view::{State as Life, View};
 use super::port::{Caller, Sight, Stop};
 
 impl Sight<'_> {
-    fn view(&self) -> Rc<View> {
+    pub fn view(&self) -> Rc<View> {
         Rc::clone(self.job.page(self.own().node))
     }
 }

@@ -71,14 +71,16 @@ pub fn meet<P: MeetingPort>(
 }
 
 /// Handles a meeting to which a PE left no record. PEs that have not joined the same view share no
-/// words for a meeting without logs, so all roll back then.
+/// words for a meeting without logs, so all roll back then. A PE that was lost with its node when
+/// it had made a checkpoint may come back to a meeting before it, while others leave it.
 #[cold]
 fn without_records<P: MeetingPort>(port: &mut P) -> Result<(), P::Cut> {
     if !port.is_any_pe_away()? {
         return Ok(());
     }
     port.check_findings()?;
-    Err(port.roll_all_back(Reason::Unlike))
+    let why = if port.is_any_log_later()? { Reason::InCheckpoint } else { Reason::Unlike };
+    Err(port.roll_all_back(why))
 }
 
 /// Computes the result of a meeting from the contributions, which were readable in `view`. Repeats

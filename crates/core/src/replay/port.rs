@@ -168,4 +168,6 @@ pub trait MeetingPort: CallPort {
     fn keep_parts(&mut self) -> Result<(), Self::Cut>;
     /// Returns true if this PE has adopted a view that it has not joined.
     fn is_any_pe_away(&mut self) -> Result<bool, Self::Cut>;
+    /// Returns true if the log of a PE begins at a later checkpoint than the own one.
+    fn is_any_log_later(&mut self) -> Result<bool, Self::Cut>;
 }

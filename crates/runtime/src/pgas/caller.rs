@@ -486,4 +486,10 @@ impl MeetingPort for Caller<'_> {
     fn is_any_pe_away(&mut self) -> Result<bool, Cut> {
         Ok(self.world.is_any_pe_away())
     }
+
+    fn is_any_log_later(&mut self) -> Result<bool, Cut> {
+        let begins = |pe: Pe| self.world.call_log().log_of(pe).get(Word::Interval);
+        let own = self.log.get(Word::Interval);
+        Ok(Pe::all(self.world.n_pes()).any(|pe| begins(pe) > own))
+    }
 }

@@ -195,7 +195,11 @@ impl ReplayModel {
         let me = caller.sight.me;
         let record = LogRecord { digest, ..record(Kind::Meeting, me, 0, what.len() * WORD) };
         let view = meeting::meet(caller, record, &bytes(what))?;
-        Ok(view.expect("all leave records"))
+        view.ok_or_else(|| {
+            caller.sight.s.wrong = Some("a contribution to a meeting is missing");
+            caller.is_new = true;
+            Stop::Cut
+        })
     }
 
     /// A collective, of which the word at `at` becomes what `make` makes of what all brought.

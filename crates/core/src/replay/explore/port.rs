@@ -450,9 +450,7 @@ impl MeetingPort for Caller<'_> {
         self.access(if is_lost { Shared } else { Private }, |sight| {
             let part = |pe: usize| sight.part(pe, number);
             let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
-            // A wiped contribution gives any time or 0: the caller then sees a new view, and
-            // repeats.
-            Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
+            Ok(parts.as_deref().and_then(together))
         })
     }
 
@@ -461,7 +459,17 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
-        Ok(false)
+        self.access(Private, |sight| {
+            let pe = &sight.s.pes[sight.me];
+            Ok(pe.joined != pe.shown)
+        })
+    }
+
+    fn is_any_log_later(&mut self) -> Result<bool, Stop> {
+        self.access(Private, |sight| {
+            let own = sight.s.pes[sight.me].interval;
+            Ok(sight.s.pes.iter().any(|pe| pe.has_log && pe.interval > own))
+        })
     }
 }
 
