@@ -8,6 +8,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
+//! atomic  view_words  the atomics; the view in words of memory
 //! noise   encrypted messages between nodes
 //! link    the connection between launcher and agent
 //! page    the page on which an agent publishes the view
@@ -17,10 +18,12 @@
 // The module documentation links to private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod atomic;
 pub mod link;
 pub mod noise;
 pub mod page;
 pub mod trace;
+mod view_words;
 
 /// Returns true if libraries of these two builds are compatible. A build is a version and, except
 /// for a published package, a checksum of the sources.

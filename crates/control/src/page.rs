@@ -1,20 +1,22 @@
 //! The control page: one page per node, on which the agent publishes the current view to its PEs.
 //!
 //! Only the agent writes it; PEs map it read-only. Every blocking call of the library polls
-//! `number`, a single word. A reader that needs the whole view reads `number`, copies the members,
-//! then reads word 0 and retries if the two differ: the writer stores word 0 first and `number`
-//! last.
+//! `number`, a single word. `view_words` copies the whole view.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use raidshmem_core::page::page_up;
-use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::{Member, View};
 use raidshmem_sys::memory;
 
+use crate::view_words::ViewWords;
+
 const HEADER: usize = 64;
+/// The word that is 1 during local rollback: only the lost PEs roll back.
+const LOCAL: usize = 4;
 
 fn bytes(n_pes: usize) -> usize {
     page_up(HEADER + n_pes * 8)
@@ -74,20 +76,15 @@ impl Page {
         self.word(5)
     }
 
-    /// Returns a word that is 1 during local rollback: only the lost PEs roll back.
-    fn local(&self) -> &AtomicU64 {
-        self.word(4)
+    fn words(&self) -> ViewWords<'_> {
+        let [first, number, local] = [0, 1, LOCAL].map(|index| self.word(index));
+        let members = (0..self.n_pes).map(|pe| self.word(HEADER / 8 + pe)).collect();
+        ViewWords { first, number, local, members }
     }
 
     /// Publishes `view`.
     pub fn publish(&self, view: &View) {
-        self.word(0).store(view.number.0, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        self.local().store(u64::from(view.local), Ordering::Relaxed);
-        for (pe, member) in view.pes.iter().enumerate().take(self.n_pes) {
-            self.word(HEADER / 8 + pe).store(member.pack(), Ordering::Relaxed);
-        }
-        self.number().store(view.number.0, Ordering::SeqCst); // pairs with every load of `number`
+        self.words().publish(view);
     }
 
     /// Returns one PE's entry in the current view.
@@ -98,16 +95,6 @@ impl Page {
 
     /// Returns a consistent copy of the whole current view.
     pub fn read(&self) -> View {
-        loop {
-            let number = self.number().load(Ordering::SeqCst);
-            let load = |pe| Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Relaxed));
-            let pes = (0..self.n_pes).map(load).collect();
-            let local = self.local().load(Ordering::Relaxed) == 1;
-            fence(Ordering::SeqCst);
-            if self.word(0).load(Ordering::Relaxed) == number {
-                return View { number: ViewNumber(number), pes, local };
-            }
-            std::hint::spin_loop();
-        }
+        self.words().read()
     }
 }

@@ -10,10 +10,11 @@
 //!
 //! Left out: the polling itself, and the length of a pause.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use raidshmem_sys::futex;
+
+use crate::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 /// The state that the threads of a process share.
 #[derive(Debug, Default)]
@@ -46,15 +47,16 @@ impl HandOff {
     /// Reports that a waiting thread goes to sleep: the engine's thread takes over.
     #[inline]
     pub fn hand_over(&self) {
-        self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `away` is set
-        if self.away.load(Ordering::SeqCst) {
+        self.alarm.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // pairs with the fence of `stay_away`
+        if self.away.load(Ordering::Relaxed) {
             futex::wake_all(&self.alarm);
         }
     }
 
     /// Returns the alarms so far. The engine's thread takes them before it looks for work.
     pub fn alarm(&self) -> Alarm {
-        Alarm(self.alarm.load(Ordering::SeqCst))
+        Alarm(self.alarm.load(Ordering::Acquire))
     }
 
     /// Returns true if waiting threads have polled since the last call, and none had gone to sleep
@@ -67,9 +69,10 @@ impl HandOff {
 
     /// Lets the engine's thread sleep for `pause`, or until an alarm after `alarm`.
     pub fn stay_away(&self, alarm: Alarm, pause: Duration) {
-        self.away.store(true, Ordering::SeqCst);
+        self.away.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // pairs with the fence of `hand_over`
         futex::sleep_while(&self.alarm, alarm.0, pause);
-        self.away.store(false, Ordering::SeqCst);
+        self.away.store(false, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@
 //! and on no other engine; the crate `raidshmem` opens the engine that a job uses.
 //!
 //! ```text
+//! atomic            the atomics and locks
 //! hand_off          the hand-off of polling between an engine's thread and waiting threads
 //! turns             turns inside a library that admits one thread at a time
 //! ```
@@ -60,6 +61,7 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic;
 pub mod hand_off;
 pub mod turns;
 

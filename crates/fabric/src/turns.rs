@@ -12,11 +12,12 @@
 //! Left out: the operation that starts a put.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
+
+use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::atomic::{Mutex, MutexGuard, TryLockError};
 
 /// Maximum bytes of a delegated put.
 pub const SHORT: usize = size_of::<u64>();
@@ -73,20 +74,20 @@ pub trait Inside: 'static {
     fn begin(&mut self, place: &'static DelegatedPut);
 }
 
-/// The turns, and the puts that wait for the thread inside.
+/// The turns, and the puts that wait for the thread inside, `N` at most.
 #[derive(Debug)]
-pub struct Turns<T> {
+pub struct Turns<T, const N: usize = PLACES> {
     inside: Mutex<T>,
-    places: [DelegatedPut; PLACES],
+    places: [DelegatedPut; N],
     /// True if a put was left since a thread last looked.
     any: AtomicBool,
     /// The place at which the next search for a free one begins.
     next: AtomicUsize,
 }
 
-impl<T: Inside> Turns<T> {
+impl<T: Inside, const N: usize> Turns<T, N> {
     /// Creates turns with no thread inside.
-    pub fn new(inside: T) -> Turns<T> {
+    pub fn new(inside: T) -> Turns<T, N> {
         Turns {
             inside: Mutex::new(inside),
             places: std::array::from_fn(|_| DelegatedPut::default()),
@@ -96,12 +97,12 @@ impl<T: Inside> Turns<T> {
     }
 
     /// Waits for its turn and enters.
-    pub fn enter(&'static self) -> Turn<T> {
+    pub fn enter(&'static self) -> Turn<T, N> {
         self.begin(lock(&self.inside))
     }
 
     /// Enters if no thread is inside.
-    pub fn try_enter(&'static self) -> Option<Turn<T>> {
+    pub fn try_enter(&'static self) -> Option<Turn<T, N>> {
         self.free().map(|inside| self.begin(inside))
     }
 
@@ -109,7 +110,7 @@ impl<T: Inside> Turns<T> {
     /// free.
     pub fn leave(&'static self, pe: Pe, offset: usize, bytes: &[u8]) -> bool {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut places = (0..PLACES).map(|step| &self.places[first.wrapping_add(step) % PLACES]);
+        let mut places = (0..N).map(|step| &self.places[first.wrapping_add(step) % N]);
         let Some(place) = places.find(|place| place.take()) else { return false };
         let mut word = [0; SHORT];
         word[..bytes.len()].copy_from_slice(bytes);
@@ -118,7 +119,8 @@ impl<T: Inside> Turns<T> {
         place.pe.store(pe.0, Ordering::Relaxed);
         place.offset.store(offset, Ordering::Relaxed);
         place.state.store(LEFT, Ordering::Release);
-        self.any.store(true, Ordering::Release);
+        // An update, so that the thread inside, which reads the last one, sees the earlier puts too.
+        self.any.swap(true, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of a thread that exits
         drop(self.try_enter());
         true
@@ -132,7 +134,7 @@ impl<T: Inside> Turns<T> {
         }
     }
 
-    fn begin(&'static self, mut inside: MutexGuard<'static, T>) -> Turn<T> {
+    fn begin(&'static self, mut inside: MutexGuard<'static, T>) -> Turn<T, N> {
         self.begin_deferred(&mut inside);
         Turn { turns: self, inside: Some(inside) }
     }
@@ -152,12 +154,12 @@ impl<T: Inside> Turns<T> {
 
 /// A turn, which ends when this value is dropped.
 #[derive(Debug)]
-pub struct Turn<T: Inside> {
-    turns: &'static Turns<T>,
+pub struct Turn<T: Inside, const N: usize = PLACES> {
+    turns: &'static Turns<T, N>,
     inside: Option<MutexGuard<'static, T>>,
 }
 
-impl<T: Inside> Deref for Turn<T> {
+impl<T: Inside, const N: usize> Deref for Turn<T, N> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -165,13 +167,13 @@ impl<T: Inside> Deref for Turn<T> {
     }
 }
 
-impl<T: Inside> DerefMut for Turn<T> {
+impl<T: Inside, const N: usize> DerefMut for Turn<T, N> {
     fn deref_mut(&mut self) -> &mut T {
         self.inside.as_mut().expect("it is taken at the end only")
     }
 }
 
-impl<T: Inside> Drop for Turn<T> {
+impl<T: Inside, const N: usize> Drop for Turn<T, N> {
     fn drop(&mut self) {
         drop(self.inside.take());
         loop {

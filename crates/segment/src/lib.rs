@@ -17,7 +17,8 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! update                                     atomic operations on a word
+//! atomic  update                             the atomics; atomic operations on a word
+//! bell                                       sleeping, and waking who sleeps
 //! waits  words                               waits of threads; the control page
 //! spill  header  mailbox  ring  log          spilled tiles, store header, mail, last events, log
 //! statics                                    static variables of the executable
@@ -26,6 +27,8 @@
 // Modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod atomic;
+pub mod bell;
 pub mod header;
 pub mod log;
 pub mod mailbox;

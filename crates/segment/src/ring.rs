@@ -10,9 +10,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use raidshmem_core::quantity::Incarnation;
+
+use crate::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of a record; the first record of the memory counts events.
 const RECORD: usize = 16;

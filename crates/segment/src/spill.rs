@@ -11,14 +11,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::quantity::CheckpointNumber;
 
+use crate::atomic::{AtomicU64, Ordering};
+
 /// The words of the agent and the PE.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Spill {
     /// The agent's: the checkpoint; 0 if it wants none.
     wanted: AtomicU64,
@@ -31,7 +31,7 @@ pub struct Spill {
 }
 
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KeptWords {
     number: AtomicU64,
     from: AtomicU64,
@@ -138,10 +138,7 @@ mod tests {
 
     #[test]
     fn the_spill_keeps_and_counts_only_the_wanted_checkpoint() {
-        let zero = || AtomicU64::new(0);
-        let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
-        let spill =
-            Spill { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
+        let spill = Spill::default();
         assert_eq!((spill.wanted(), spill.kept(Slot, N(3))), (None, None));
         spill.want(N(3), false, 10);
         assert_eq!((spill.wanted(), spill.free_tiles(N(3))), (Some(N(3)), 10));

@@ -9,10 +9,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use raidshmem_core::message::WaitTarget;
 use raidshmem_core::quantity::CheckpointNumber;
+
+use crate::atomic::{AtomicU64, Ordering, fence};
 
 /// Threads of a PE with visible waits; the waits of further threads are not shown.
 pub const ENTRIES: usize = 4;
@@ -49,6 +49,7 @@ impl Waiting {
 
 /// An entry.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct WaitEntry {
     serial: AtomicU64,
     looks: AtomicU64,
@@ -109,6 +110,7 @@ impl WaitEntry {
         {
             return false;
         }
+        fence(Ordering::SeqCst); // a reader that sees a new word sees this serial after it
         let (kind, start) = pack(waiting.whom);
         for (word, value) in
             [(&self.looks, 0), (&self.kind, kind), (&self.start, start), (&self.agreed, agreed.0)]
@@ -116,7 +118,7 @@ impl WaitEntry {
             word.store(value, Ordering::Relaxed);
         }
         let bytes = waiting.call.as_bytes();
-        for (at, word) in self.call.iter().enumerate() {
+        for (at, word) in self.call.iter().enumerate().take(bytes.len() / 8 + 1) {
             let byte = |i: usize| bytes.get(at * 8 + i).copied().unwrap_or(0);
             word.store(u64::from_le_bytes(std::array::from_fn(byte)), Ordering::Relaxed);
         }
@@ -132,7 +134,14 @@ impl WaitEntry {
         }
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let whom = unpack(load(&self.kind), load(&self.start));
-        let bytes: Vec<u8> = self.call.iter().flat_map(|word| load(word).to_le_bytes()).collect();
+        let mut bytes = Vec::with_capacity(CALL);
+        for word in &self.call {
+            let some = load(word).to_le_bytes();
+            bytes.extend(some);
+            if some.contains(&0) {
+                break;
+            }
+        }
         let (looks, agreed) = (load(&self.looks), load(&self.agreed));
         fence(Ordering::SeqCst);
         if load(&self.serial) != serial {
@@ -147,6 +156,7 @@ impl WaitEntry {
 
 /// The entries of a PE.
 #[repr(C)]
+#[derive(Default)]
 pub struct Waits([WaitEntry; ENTRIES]);
 
 impl Waits {
@@ -194,26 +204,13 @@ impl Drop for Showing<'_> {
 mod tests {
     use super::*;
 
-    fn empty() -> Waits {
-        let word = || AtomicU64::new(0);
-        let entry = || WaitEntry {
-            serial: word(),
-            looks: word(),
-            kind: word(),
-            start: word(),
-            agreed: word(),
-            call: std::array::from_fn(|_| word()),
-        };
-        Waits(std::array::from_fn(|_| entry()))
-    }
-
     fn seen(waits: &Waits) -> Vec<Shown> {
         waits.0.iter().filter_map(WaitEntry::read).collect()
     }
 
     #[test]
     fn a_wait_is_shown_as_it_is_until_it_is_over() {
-        let waits = empty();
+        let waits = Waits::default();
         for whom in [
             WaitTarget::Anyone,
             WaitTarget::Finalize,
@@ -233,7 +230,7 @@ mod tests {
 
     #[test]
     fn no_two_waits_share_a_serial() {
-        let waits = empty();
+        let waits = Waits::default();
         let serial = || {
             let _showing = waits.show(Waiting::anyone("a"), CheckpointNumber(0));
             seen(&waits)[0].serial
@@ -243,7 +240,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_an_entry_and_one_too_many_is_not_shown() {
-        let waits = empty();
+        let waits = Waits::default();
         let names = ["a", "b", "c", "d", "e"];
         let all: Vec<Showing> =
             names.map(|call| waits.show(Waiting::anyone(call), CheckpointNumber(0))).into();
@@ -256,7 +253,7 @@ mod tests {
 
     #[test]
     fn waits_of_a_dead_owner_vanish_and_their_serials_are_not_reused() {
-        let waits = empty();
+        let waits = Waits::default();
         std::mem::forget(waits.show(Waiting::anyone("a"), CheckpointNumber(0)));
         let left = seen(&waits)[0].serial;
         waits.0[1].serial.store(FILLING, Ordering::SeqCst);
@@ -270,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut_and_one_that_went_bad_is_harmless() {
-        let waits = empty();
+        let waits = Waits::default();
         let long = Box::leak("x".repeat(CALL + 9).into_boxed_str());
         let _showing = waits.show(Waiting::anyone(long), CheckpointNumber(0));
         assert_eq!(seen(&waits)[0].call, "x".repeat(CALL));

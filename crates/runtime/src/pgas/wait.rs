@@ -6,7 +6,7 @@
 //! ensure that the ringer sees the sleeper or the sleeper sees the store:
 //!
 //! - a PE that stores a word of the library fences before it looks for sleepers, and a sleeper
-//!   fences between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
+//!   fences between announcing itself and its last look (`segment::bell::{is_awaited, announce}`);
 //! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
@@ -23,7 +23,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_segment::waits::Waiting;
-use raidshmem_segment::words::announce;
 use raidshmem_sys::{futex, process};
 use tracing::debug;
 
@@ -136,19 +135,15 @@ impl Waits<'_> {
         let call = waiting.call;
         let words = self.world.segments.own().words();
         let (bell, showing) = (&words.bell, words.waits.show(waiting, self.world.store.agreed()));
-        let watcher = u32::from(plain_stores);
         loop {
-            let seen = bell.doorbell.load(Ordering::SeqCst);
-            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // pairs with the load in `ring`
-            announce(&bell.sleepers);
-            let fenced = !plain_stores || futex::expedited_barrier();
-            if !ready() {
-                self.world.comm.rest();
-                let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
-                futex::sleep_while(&bell.doorbell, seen, limit);
-            }
-            bell.watchers.fetch_sub(watcher, Ordering::SeqCst);
-            bell.sleepers.fetch_sub(1, Ordering::SeqCst);
+            bell.sleep(plain_stores, || {
+                let fenced = !plain_stores || futex::expedited_barrier();
+                let sleeps = !ready();
+                sleeps.then(|| {
+                    self.world.comm.rest();
+                    if fenced { LIMIT } else { LIMIT_UNFENCED }
+                })
+            });
             if ready() {
                 debug!("goes on in {call}");
                 return;

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
@@ -280,12 +280,8 @@ impl Segments {
     /// every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: Pe) {
-        let Some(peer) = self.if_mapped(pe) else { return };
-        let bell = &peer.words().bell;
-        // The sleeper ensures the processor's order (`pgas::wait`); this fence is for the compiler.
-        compiler_fence(Ordering::SeqCst);
-        if bell.watchers.load(Ordering::Relaxed) != 0 {
-            bell.pull();
+        if let Some(peer) = self.if_mapped(pe) {
+            peer.words().bell.wake_watchers();
         }
     }
 
