@@ -34,15 +34,19 @@ PAGES     := $(foreach page,$(notdir $(wildcard man/*.[137])), \
 SHARED    := $(wildcard monitoring/*.yml monitoring/*.json) \
     $(patsubst docs/%,%,$(wildcard docs/schema/*.json))
 CMAKE     := $(LIB)/cmake/OpenSHMEM
+# For `module use` on the folder above it: in Tcl, and in Lua for Lmod.
+MODULES   := share/raidshmem/modulefiles/raidshmem
 INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
     $(addprefix $(LIB)/,$(LIBRARY) $(SONAME) libraidshmem.so pkgconfig/raidshmem.pc) \
     $(addprefix $(CMAKE)/,OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake) \
     $(addprefix include/,$(HEADERS)) $(addprefix share/man/,$(PAGES) $(MAN_LINKS)) \
     share/raidshmem/raidshmem.supp $(addprefix share/raidshmem/,$(SHARED)) \
+    $(addprefix $(MODULES)/,$(VERSION) $(VERSION).lua) \
     $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
 
-.PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: evaluation local advise install uninstall deb book paper clean help
+.PHONY: build demo test test-all test-nodes test-arm test-memory-model sanitize soak mutants
+.PHONY: scorecard scorecard-quick scaling evaluation local advise install uninstall deb book paper
+.PHONY: clean help
 
 build:
 	@.ci/setup build
@@ -67,6 +71,18 @@ test-all:
 test-nodes:
 	@.ci/setup nodes
 	@.ci/test nodes
+
+# Everything built for AArch64, and its tests and jobs under QEMU's emulator of programs; ARM=FOLDER
+# holds a Debian with the compilers. Not part of CI.
+test-arm:
+	@.ci/setup arm
+	@.ci/arm
+
+# The lock-free structures over the atomics of a memory model, with each access weakened in turn.
+# Not part of CI.
+test-memory-model:
+	@.ci/setup build
+	cd tests/memory_model && CARGO_TARGET_DIR='$(TARGET)/memory_model' $(CARGO) test --locked
 
 # The C programs under AddressSanitizer and UndefinedBehaviorSanitizer; part of `make test-all` too.
 sanitize:
@@ -130,7 +146,7 @@ install:
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
 	    '$(INTO)/share/man/man7' '$(INTO)/share/raidshmem/monitoring' \
-	    '$(INTO)/share/raidshmem/schema'
+	    '$(INTO)/share/raidshmem/schema' '$(INTO)/$(MODULES)'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(BUILT)/oshadvise' \
 	    '$(INTO)/bin'
@@ -151,6 +167,8 @@ install:
 	install -m 644 packaging/raidshmem.supp '$(INTO)/share/raidshmem'
 	install -m 644 monitoring/*.yml monitoring/*.json '$(INTO)/share/raidshmem/monitoring'
 	install -m 644 docs/schema/*.json '$(INTO)/share/raidshmem/schema'
+	for end in '' .lua; do $(FILL) "packaging/modulefiles/raidshmem$$end" \
+	    > "$(INTO)/$(MODULES)/$(VERSION)$$end"; done
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
@@ -161,8 +179,9 @@ install:
 # Removes the files of `make install` with the same PREFIX, DESTDIR and LIB; shared folders stay.
 uninstall:
 	rm -f $(foreach file,$(INSTALLED),'$(INTO)/$(file)')
-	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp \
-	    share/raidshmem/monitoring share/raidshmem/schema share/raidshmem; do \
+	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp '$(MODULES)' \
+	    share/raidshmem/modulefiles share/raidshmem/monitoring share/raidshmem/schema \
+	    share/raidshmem; do \
 	    [ ! -d "$(INTO)/$$folder" ] || \
 	    rmdir --ignore-fail-on-non-empty "$(INTO)/$$folder"; done
 
@@ -196,6 +215,8 @@ help:
 	@echo 'make test      the tests a newcomer runs, in minutes; the last lines say what failed'
 	@echo 'make test-all  formatting, lints and every test that one machine can run'
 	@echo 'make test-nodes  nodes that are machines in software, with soft-RoCE (QEMU)'
+	@echo 'make test-arm  everything for AArch64, under an emulator (root)'
+	@echo 'make test-memory-model  lock-free structures in all orders that a processor may choose'
 	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
