@@ -125,10 +125,13 @@ fn engines() -> String {
     for (fabric, state) in engine_states() {
         let _ = match state {
             Ok(true) => writeln!(text, "fabric {}: can be loaded", fabric.name()),
-            Ok(false) if fabric == Fabric::Ofi => {
-                writeln!(text, "fabric {}: can be loaded; over TCP here", fabric.name())
+            Ok(false) => {
+                let without = match fabric {
+                    Fabric::Ofi => "over TCP here",
+                    Fabric::Auto | Fabric::Shm | Fabric::Ucx | Fabric::Verbs => "no device here",
+                };
+                writeln!(text, "fabric {}: can be loaded; {without}", fabric.name())
             }
-            Ok(false) => writeln!(text, "fabric {}: can be loaded; no device here", fabric.name()),
             Err(error) => writeln!(text, "{error}"),
         };
     }

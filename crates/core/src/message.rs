@@ -393,7 +393,7 @@ pub enum PeMessage {
     /// It has reached its first checkpoint call; `record` has the results of the calls before it.
     PreludeOver { record: Vec<u8> },
     /// A PE was lost, and there is a reason against local rollback.
-    GoBack { why: String },
+    RollAllBack { why: String },
     /// It needs, after its local rollback, PEs that are in `shmem_finalize` already.
     NeedsOthers,
     /// It left `shmem_finalize`; its end no longer counts as a death.

@@ -307,7 +307,7 @@ fn names_of_lost(world: &World) -> String {
 pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
-    world.loss_response().is_asked();
+    world.loss_response().note_query();
     let lost = world.members.lost().into_iter();
     let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()

@@ -432,7 +432,7 @@ impl Job {
         if !is_valid {
             self.wrong = Some(format!("PE {me} rolls all back: {why}\n{}", self.stand()));
         }
-        self.says(process, PeMessage::GoBack { why: format!("PE {me}: {why}") });
+        self.says(process, PeMessage::RollAllBack { why: format!("PE {me}: {why}") });
     }
 
     /// Returns true if another lost PE, not yet restored, has an operation in doubt.

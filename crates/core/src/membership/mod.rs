@@ -224,7 +224,9 @@ impl Membership {
             (PeMessage::PreludeOver { record }, Some(pe)) => {
                 self.preludes.keep(pe, record, node_list, out);
             }
-            (PeMessage::GoBack { why }, Some(_)) => members.roll_all_back(&why, node_list, out),
+            (PeMessage::RollAllBack { why }, Some(_)) => {
+                members.roll_all_back(&why, node_list, out)
+            }
             (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 members.pes[pe.at()].stage = PeStage::Unrecoverable;
