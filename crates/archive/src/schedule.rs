@@ -206,10 +206,11 @@ impl Schedule {
         }
     }
 
-    /// Records that the job resumed from that checkpoint, which is on disk.
-    pub fn resumed(&mut self, number: CheckpointNumber) {
-        self.last = Some((number, Duration::ZERO));
-        self.tempo.from = (number, Duration::ZERO);
+    /// Records that the job begins from that checkpoint, which is on disk, at `now`.
+    pub fn resumed(&mut self, number: CheckpointNumber, now: Duration) {
+        self.last = Some((number, now));
+        self.tempo.from = (number, now);
+        self.stop = self.stop.map(|agreed| agreed.min(number));
     }
 
     /// Records that checkpoint `number` was agreed; `node_of` holds the node of each PE.

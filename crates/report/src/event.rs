@@ -54,6 +54,9 @@ pub enum What {
     Lost { pes: Vec<Pe>, node: Option<u32>, cause: String },
     /// Another process took over that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
+    /// More was lost than the parity covers, for the reason `why`: all PEs begin again from that
+    /// set, with the files of the PEs in `rebuilt` decoded from parity.
+    FellBack { checkpoint: CheckpointNumber, set: u64, why: String, rebuilt: Vec<Pe> },
     /// The single losses that would end the job have changed.
     Survives(Survival),
     /// A line that oshrun printed.
@@ -76,6 +79,7 @@ impl What {
             What::Started | What::Replaced { .. } => &[Story],
             What::Survives(_) => &[Story, Metrics],
             What::Stored { .. } => &[Statistics, Lines],
+            What::FellBack { .. } => &[Story, Statistics],
             What::Report(report) => report.readers(),
             What::Began { .. } | What::Said { .. } | What::LeftOut { .. } | What::Ended { .. } => {
                 &[]
@@ -94,6 +98,7 @@ impl What {
             What::Lost { pes, .. } => pes.clone(),
             What::Survives(survival) => survival.fatal_pes.clone(),
             What::Replaced { pe, .. } => vec![*pe],
+            What::FellBack { rebuilt, .. } => rebuilt.clone(),
             What::Report(report) => report.pes(),
             What::Began { .. }
             | What::Started
@@ -112,6 +117,7 @@ impl What {
             What::Began { .. }
             | What::Started
             | What::Stored { .. }
+            | What::FellBack { .. }
             | What::Survives(_)
             | What::Said { .. }
             | What::LeftOut { .. }

@@ -45,7 +45,17 @@ fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
 }
 
 fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
-    choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5, damages: &[] })
+    choose(
+        hosts,
+        &Wanted {
+            set: None,
+            home: &HOMES,
+            protect: &raid5,
+            damages: &[],
+            may_be: &|_| true,
+            are_nodes: false,
+        },
+    )
 }
 
 /// Returns the most PEs that can be at home, by trying every order of the hosts.
@@ -127,8 +137,18 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
     let why = "unrecoverable: group 0 lost PEs 0,2, parity 1";
     assert_eq!(chosen.passed, [format!("set 6 is skipped: {why}")]);
     let named = |set| {
-        choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5, damages: &[] })
-            .map(|it| it.manifest.job)
+        choose(
+            &hosts,
+            &Wanted {
+                set: Some(set),
+                home: &HOMES,
+                protect: &raid5,
+                damages: &[],
+                may_be: &|_| true,
+                are_nodes: false,
+            },
+        )
+        .map(|it| it.manifest.job)
     };
     assert_eq!(named(5), Ok(7));
     assert_eq!(named(6), Err(format!("set 6: {why}")));
@@ -140,7 +160,17 @@ fn mismatches_are_reported() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
     let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
-        choose(hosts, &Wanted { set: Some(5), home, protect, damages: &[] })
+        choose(
+            hosts,
+            &Wanted {
+                set: Some(5),
+                home,
+                protect,
+                damages: &[],
+                may_be: &|_| true,
+                are_nodes: false,
+            },
+        )
     };
     let two = of(&[0, 1], &raid5, &hosts).unwrap_err();
     assert_eq!(two, "set 5: it is of 3 PEs; expected -n 3");

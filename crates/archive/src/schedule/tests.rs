@@ -94,7 +94,7 @@ fn with_an_interval_the_first_set_is_written_after_it() {
 #[test]
 fn a_loss_drops_the_set_without_a_message_and_a_disk_with_one() {
     let mut plan = schedule(Every::Checkpoints(1));
-    plan.resumed(N(7));
+    plan.resumed(N(7), Duration::ZERO);
     assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
     plan.checkpoint(N(8), &NODES, SECOND);
     let dropped = |number| [0, 2].map(|node| Order::Drop { node, number });
