@@ -332,8 +332,9 @@ impl Membership {
         members.decide_local(lost, state, before, out);
         members.await_substitutes(lost);
         self.recovery.lost.extend(lost);
-        // What is still read from disk is not lost with the PEs.
-        if !self.recovery.from_disk && self.members.no_pe_is_left(self.adopt, &self.nodes) {
+        // While PEs begin from disk, their data is lost only with the last node.
+        let from_disk = self.recovery.from_disk && self.nodes.all().next().is_some();
+        if !from_disk && self.members.no_pe_is_left(self.adopt, &self.nodes) {
             self.give_up("unrecoverable: every PE was lost".to_owned());
         }
         !self.out.is_ended() && !self.falling.is_under_way()
