@@ -256,6 +256,7 @@ fn site(nodes: usize) -> SizingInput {
         detection: 10.0,
         memory: None,
         risk: 1e-6,
+        disk: None,
     }
 }
 

@@ -68,9 +68,9 @@ fn a_damaged_set_is_passed_over_by_a_job_that_falls() {
     let taken = line.split(FELL).nth(1).and_then(|rest| rest.split_whitespace().next());
     let taken: u64 = taken.and_then(|set| set.parse().ok()).expect("a number");
     outcome.check(taken != damaged, "another set was expected");
-    // If the job wrote no newer one, the older one is taken, and the reason is said.
-    let is_said = outcome.err.contains(&format!("set {damaged} is skipped: "));
-    outcome.check(taken > damaged || is_said, "a reason was expected");
+    // If the job wrote no newer one, it takes the older one, with a line on the damaged one.
+    let is_reported = outcome.err.contains(&format!("set {damaged} is skipped: "));
+    outcome.check(taken > damaged || is_reported, "a reason was expected");
 }
 
 /// A batch system may submit the job again: it lost nodes, and came further than its last set.

@@ -158,6 +158,7 @@ fn name(event: &MembershipEvent) -> &'static str {
         MembershipEvent::Message { .. } => "verdict",
         MembershipEvent::Rested { .. } => "held back for long enough",
         MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",
+        MembershipEvent::SetStored => "stored",
         MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => "fell back",
     }
 }

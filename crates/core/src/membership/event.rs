@@ -24,6 +24,8 @@ pub enum MembershipEvent {
     Opinion { by: u32, about: u32, alive: bool },
     /// The delay of a substitute for that PE is over.
     Rested { pe: Pe },
+    /// A set of the job is on disk.
+    SetStored,
     /// The requested set was found: PE k begins on node `node_of[k]`.
     SetChosen { number: CheckpointNumber, node_of: Vec<u32> },
     /// No set holds on the disks that are left, for the reason `why`.

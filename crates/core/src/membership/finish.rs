@@ -53,11 +53,12 @@ impl Members {
         out.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
     }
 
-    /// Returns true if every living PE has reported that it cannot continue.
-    pub(super) fn all_unrecoverable(&self) -> bool {
+    /// Returns the first report that the job cannot continue, once every living PE has made one.
+    pub(super) fn common_verdict(&self, out: &Decisions) -> Option<String> {
         let mut alive =
             self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
-        alive.all(|(_, pe)| pe.stage == PeStage::Unrecoverable)
+        let all = alive.all(|(_, pe)| pe.stage == PeStage::Unrecoverable);
+        out.verdict().filter(|_| all).map(|(_, words)| words.clone())
     }
 
     /// Ends PEs that had passed `shmem_finalize` and were lost with their node: in a mode that

@@ -25,6 +25,7 @@ mod crashes;
 mod deaths;
 mod decisions;
 mod event;
+mod fallback;
 mod falling;
 mod faults;
 mod finish;
@@ -54,7 +55,7 @@ use crate::settings::{BackupMode, Settings, Substitute};
 use crate::view::State;
 use decisions::Decisions;
 pub use event::{Action, MembershipEvent};
-use falling::FallBack;
+use fallback::FallBack;
 use faults::FaultRules;
 use members::{Members, PeStage};
 use nodes::LivingNodes;
@@ -162,6 +163,7 @@ impl Membership {
                 MembershipEvent::Opinion { by, about, alive } => {
                     self.suspicions.add_opinion(by, about, alive, &self.members);
                 }
+                MembershipEvent::SetStored => self.falling.has_set = true,
                 MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => {}
                 MembershipEvent::Rested { pe } => {
                     self.members.pes[pe.at()].rests = false;
@@ -243,7 +245,7 @@ impl Membership {
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 members.pes[pe.at()].stage = PeStage::Unrecoverable;
                 out.keep_verdict(status, words);
-                self.give_up_if_all_unrecoverable();
+                members.common_verdict(out).into_iter().for_each(|words| self.give_up(words));
             }
             (_, None) => {} // for PEs only
         }
@@ -285,7 +287,10 @@ impl Membership {
         entry.proc = None;
         match entry.stage {
             PeStage::Starting => return self.ended_at_start(pe, hello, how),
-            PeStage::Unrecoverable => return self.give_up_if_all_unrecoverable(),
+            PeStage::Unrecoverable => {
+                let verdict = self.members.common_verdict(&self.out);
+                return verdict.into_iter().for_each(|words| self.give_up(words));
+            }
             PeStage::Finalized => {
                 entry.status = Some(how);
                 if let Ended::Killed(_) = how {

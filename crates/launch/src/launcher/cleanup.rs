@@ -16,7 +16,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_sys::memory::Part;
 
 use super::ending::LAST_LINES;
-use super::falling::SearchResult;
+use super::fallback::SearchResult;
 use super::gather::Node;
 use super::teardown::WorkerDone;
 use crate::worker::Worker;

@@ -1,162 +1,27 @@
 //! The search for a set while a job falls back to disk: on a thread if the sets are in one folder,
 //! and by questions to the agents if each node has its own disk.
 //!
-//! Left out: the decision to fall back (`raidshmem_core::membership`).
+//! Left out: the decision to fall back (`raidshmem_core::membership`), and the state of the search
+//! (`fallback.rs`).
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Instant;
 
-use raidshmem_archive::choose::{Chosen, Wanted};
-use raidshmem_archive::lineage::Lineage;
 use raidshmem_archive::manifest::Manifest;
-use raidshmem_core::disk::{Damage, Folders, Held, Resume};
+use raidshmem_core::disk::{Damage, Held};
 use raidshmem_core::membership::MembershipEvent;
-use raidshmem_core::message::{Down, Job};
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::message::Down;
 use raidshmem_core::settings::StoreLayout;
-use raidshmem_core::store::protection::Protection;
 use raidshmem_report::event::What;
 
 use super::Launcher;
 use super::choosing::{DiskSearch, LISTED, SearchStep};
+use super::fallback::{FoundSet, Search, SearchResult};
 use super::job::job_id;
 use super::storing::DiskEvent;
-use crate::cli::ready::Ready;
-use crate::cli::resume::{OwnSet, find_own};
-
-/// The sets that a job may fall back to, and the search under way.
-pub(super) struct FallBack {
-    folder: String,
-    layout: StoreLayout,
-    nodes: u32,
-    /// Computes the groups that the parity on disk is of.
-    protect: Box<dyn Fn() -> Option<Protection>>,
-    /// True if another build of the program may restore a set.
-    rebuilt: bool,
-    lineage: Lineage,
-    /// The reason why the data in memory was given up.
-    why: String,
-    search: Option<Search>,
-}
-
-/// A search on the disks of the nodes.
-struct Search {
-    /// The node on which each PE begins, unless its file is elsewhere.
-    home: Vec<u32>,
-    /// The sets of each node; None until it has answered.
-    held: BTreeMap<u32, Option<Vec<Held>>>,
-    /// The time at which nodes that have not answered count as without sets.
-    until: Instant,
-    /// The nodes that read their files.
-    reading: BTreeSet<u32>,
-    disks: DiskSearch,
-}
-
-/// A set that was found.
-pub(super) struct FoundSet {
-    set: u64,
-    resume: Resume,
-    /// The node on which each PE begins.
-    node_of: Vec<u32>,
-    /// The PEs whose files are on no disk.
-    lost: Vec<Pe>,
-    notes: Vec<String>,
-}
-
-/// The result of a search; the error says why no set holds.
-pub(super) type SearchResult = Result<FoundSet, String>;
-
-impl FallBack {
-    /// Returns None without `SHMEM_FT_STORE`.
-    pub fn new(ready: &Ready, job: &Job) -> Option<FallBack> {
-        let begun = ready.resume.as_ref().map(|resume| (resume.job, resume.number));
-        let (settings, domains) = (ready.settings.clone(), ready.protected.site.domains.clone());
-        let places: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
-        Some(FallBack {
-            folder: ready.settings.store.clone()?,
-            layout: ready.settings.store_layout,
-            nodes: ready.shape.nodes,
-            protect: Box::new(move || Protection::new(&settings, &places, &domains).ok().flatten()),
-            rebuilt: ready.resume.as_ref().is_some_and(|resume| resume.rebuilt),
-            lineage: Lineage::new(job.id, begun),
-            why: String::new(),
-            search: None,
-        })
-    }
-
-    /// Records why the data in memory was given up.
-    pub fn give_up(&mut self, why: &str) {
-        self.why = why.strip_prefix("unrecoverable: ").unwrap_or(why).to_owned();
-    }
-
-    /// Returns the line that explains how to continue later.
-    pub fn advice(&self) -> String {
-        format!("oshrun --resume {} continues from the newest set that holds", self.folder)
-    }
-
-    /// Returns the time until nodes that have not listed their disks are no longer waited for.
-    pub fn left(&self, now: Instant) -> Option<Duration> {
-        let search = self.search.as_ref().filter(|search| search.is_listing())?;
-        Some(search.until.saturating_duration_since(now))
-    }
-
-    /// Chooses among the sets that the nodes list, once all have answered, or says what to read.
-    fn step(&mut self) -> Option<Result<SearchStep, String>> {
-        let search = self.search.as_mut().filter(|search| search.is_complete())?;
-        let hosts: Vec<Vec<Held>> = (0..self.nodes)
-            .map(|node| search.held.get(&node).cloned().flatten().unwrap_or_default())
-            .collect();
-        let (protect, lineage) = (&self.protect, &self.lineage);
-        let wanted = Wanted {
-            set: None,
-            home: &search.home,
-            protect: &|_| protect(),
-            damages: &[],
-            may_be: &|manifest: &Manifest| lineage.holds(manifest.job, manifest.number),
-            are_nodes: true,
-        };
-        let step = search.disks.step(&hosts, wanted);
-        if let Ok(SearchStep::Read(folders)) = &step {
-            search.reading = folders.keys().map(|&host| host as u32).collect();
-        }
-        Some(step)
-    }
-}
-
-impl Search {
-    fn is_listing(&self) -> bool {
-        self.held.values().any(Option::is_none)
-    }
-
-    fn is_complete(&self) -> bool {
-        !self.is_listing() && self.reading.is_empty()
-    }
-
-    /// Stops waiting for a node, whose files are gone.
-    fn lose(&mut self, node: u32) {
-        self.held.remove(&node);
-        self.reading.remove(&node);
-        self.disks.damages.retain(|(host, _)| *host != node as usize);
-    }
-}
-
-impl FoundSet {
-    fn of_node_disks(chosen: Chosen, rebuilt: bool) -> FoundSet {
-        let Chosen { set, manifest, node_of, folders, parity, lost, passed, .. } = chosen;
-        let folders = Folders::Local { of: folders, parity };
-        let Manifest { job, number, .. } = manifest;
-        let resume = Resume { job, number, folders, rebuilt };
-        FoundSet { set, resume, node_of, lost, notes: passed }
-    }
-
-    fn of_folder(found: OwnSet, node_of: Vec<u32>, rebuilt: bool) -> FoundSet {
-        let OwnSet { set, resume, notes } = found;
-        FoundSet { set, resume: Resume { rebuilt, ..resume }, node_of, lost: Vec::new(), notes }
-    }
-}
+use crate::cli::resume::find_own;
 
 impl Launcher {
     /// Gives up the data in memory: no checkpoint of it is written to disk any more.
@@ -269,15 +134,5 @@ impl Launcher {
         self.nodes.send_to_all(&Down::BeginFrom { resume, sets });
         self.events.happened(What::FellBack { checkpoint, set, why, rebuilt });
         self.handle(MembershipEvent::SetChosen { number: checkpoint, node_of });
-    }
-}
-
-/// Returns true if the job begins from a set in the folder to which it writes further ones.
-pub(super) fn begins_in_store(ready: &Ready) -> bool {
-    let (Some(store), Some(resume)) = (&ready.settings.store, &ready.resume) else { return false };
-    let is_in = |folder: &String| Path::new(folder).starts_with(store);
-    match &resume.folders {
-        Folders::Shared(folder) => is_in(folder),
-        Folders::Local { of, .. } => of.iter().flatten().any(is_in),
     }
 }

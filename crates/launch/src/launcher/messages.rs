@@ -84,11 +84,10 @@ impl Launcher {
                 MembershipEvent::Ended { proc, how }
             }
             Up::Beat(beat) => return self.observe(node, Observation::Beat { beat }),
-            Up::Accuse { node: about, silent: true } => {
-                return self.observe(about, Observation::Accused { by: node });
-            }
-            Up::Accuse { node: about, silent: false } => {
-                return self.observe(about, Observation::Withdrawn { by: node });
+            Up::Accuse { node: about, silent } => {
+                let (accused, withdrawn) =
+                    (Observation::Accused { by: node }, Observation::Withdrawn { by: node });
+                return self.observe(about, if silent { accused } else { withdrawn });
             }
             Up::GiveUp { node: about, term, silent } => {
                 return self.observe(about, Observation::GivenUp { by: node, term, silent });

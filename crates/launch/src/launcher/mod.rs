@@ -38,6 +38,7 @@ mod ending;
 mod error;
 mod event_bus;
 mod failures;
+mod fallback;
 mod falling;
 mod gather;
 mod input;
@@ -67,7 +68,7 @@ use disk::SetWriter;
 use ending::LAST_LINES;
 pub use error::LaunchError;
 use event_bus::EventBus;
-use falling::{FallBack, begins_in_store};
+use fallback::{FallBack, begins_in_store};
 use job::{configure, job_id, job_of, record_of};
 use job_end::JobEnd;
 use listener::Listener;
@@ -163,7 +164,7 @@ fn machine_of(ready: &Ready) -> (Membership, Vec<Action>) {
     let (mut machine, first) = Membership::new(&begun, &ready.settings, site);
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if begins_in_store(ready) {
-        machine.note_set();
+        _ = machine.handle(MembershipEvent::SetStored); // requires no action
     }
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
@@ -385,7 +386,7 @@ impl Launcher {
         let status = disk.handle(event, self.machine.view(), &mut self.nodes, &mut self.events);
         status.into_iter().for_each(|status| _ = self.end.propose(status));
         if disk.take_stored() {
-            self.machine.note_set();
+            self.handle(MembershipEvent::SetStored);
         }
     }
 }

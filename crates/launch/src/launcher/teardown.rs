@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use raidshmem_core::quantity::Pe;
 
-use super::falling::SearchResult;
+use super::fallback::SearchResult;
 
 /// A lost node that has not ended yet.
 pub(super) struct NodeTeardown {

@@ -10,7 +10,7 @@ fn stored(settings: &Settings, spares: usize) -> Cluster {
     let settings = Settings { store: Some("/sets".into()), ..settings.clone() };
     let mut cluster = Cluster::four(&settings, spares);
     checkpoint(&mut cluster, 1);
-    cluster.machine.note_set();
+    cluster.event(MembershipEvent::SetStored);
     cluster
 }
 
