@@ -369,8 +369,8 @@ mod tests {
         let expected = format!(
             "PEs 0 and 1 have not registered the same amount of private memory ({} and {} KiB in \
              whole pages, including the heap's metadata)",
-            3 * PAGE >> 10,
-            2 * PAGE >> 10
+            (3 * PAGE) >> 10,
+            (2 * PAGE) >> 10
         );
         assert_eq!(words(&[of(3, 5000), of(2, 5000)], &[0, 1]), expected);
         let both = words(&[of(3, 5000), of(2, 5000 + PAGE as u64)], &[0, 1]);
