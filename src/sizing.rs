@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use raidshmem_core::settings::units::parse_size;
 use raidshmem_core::sizing::report::Report;
 use raidshmem_core::sizing::second::SecondLevel;
@@ -50,6 +50,11 @@ struct Args {
     /// Print JSON, as docs/schema/plan.json describes it.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the description of the options.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 fn count(text: &str) -> Result<u64, String> {
