@@ -254,7 +254,7 @@ fn figures_of_the_paper_are_those_of_the_records() {
 
 #[test]
 fn the_paper_states_no_figure_of_its_own() {
-    for name in ["paper", "evaluation", "appendix", "related"] {
+    for name in ["paper", "evaluation", "appendix", "related", "thesis"] {
         let name = format!("whitepaper/{name}.typ");
         let own = paper::own_numbers(&page(&name));
         assert!(own.is_empty(), "{name}: take these from figures.typ:\n{}", own.join("\n"));

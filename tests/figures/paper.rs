@@ -277,15 +277,15 @@ fn risks() -> String {
     )
 }
 
-/// Prints a chance in percent, or as one in so many.
+/// Prints a chance in percent, or as one in so many, of two digits.
 fn odds(chance: f64) -> String {
     if chance > 0.001 {
-        format!("{} %", rounded(100.0 * chance))
-    } else {
-        let many = 1.0 / chance;
-        let digits = 10f64.powi(many.log10().floor() as i32 - 1);
-        format!("one in {},000", (many / digits).round() * digits / 1000.0)
+        return format!("{} %", rounded(100.0 * chance));
     }
+    let many = 1.0 / chance;
+    let digits = 10f64.powi(many.log10().floor() as i32 - 1);
+    let many = ((many / digits).round() * digits) as u64;
+    format!("one in {},{:03}", many / 1000, many % 1000)
 }
 
 /// Returns the record of `make evaluation`, each of its tables by its name.
@@ -321,8 +321,10 @@ fn evaluation() -> String {
 fn local() -> String {
     let path = newest("local-", "local.csv").expect("a record of local rollback");
     let of = json(&path.replace("local.csv", "context.json"));
-    let (machine, points) = (context(&of["context"]), table(&page(&path)).replace(" (", "-"));
-    let points = points.replace("):", ":").replace(" ms-", "-ms-").replace(" s-", "-s-");
+    let csv = page(&path);
+    let (heading, rows) = csv.split_once('\n').expect("a heading");
+    let heading = heading.replace(['(', ')'], "").replace('%', "percent").replace(' ', "-");
+    let (machine, points) = (context(&of["context"]), table(&format!("{heading}\n{rows}")));
     format!("(machine: {machine}, rounds: {}, points: {points})", of["rounds"])
 }
 
