@@ -8,7 +8,7 @@
 //! searched   states that the model checker explored: the table of docs/guarantees.md
 //! risk       the probability of losing a job, by the closed form of `oshinfo plan`
 //! evaluation the newest record of `make evaluation`, if any
-//! local      local rollback beside global rollback
+//! local      local rollback compared with global rollback
 //! fewer      accesses in a ring before and after a loss, in shrink mode
 //! peers      runs of other systems: [`peers`](super::peers)
 //! ```
@@ -317,7 +317,7 @@ fn evaluation() -> String {
     )
 }
 
-/// Returns local rollback beside global rollback.
+/// Returns local rollback compared with global rollback.
 fn local() -> String {
     let path = newest("local-", "local.csv").expect("a record of local rollback");
     let of = json(&path.replace("local.csv", "context.json"));

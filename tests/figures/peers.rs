@@ -1,8 +1,8 @@
-//! Runs of other systems beside this library, as values of Typst: medians of recorded lines.
+//! Runs of other systems and of this library, as values of Typst: medians of recorded lines.
 //!
 //! ```text
-//! checkpoints  time over a copy by the same processes, first checkpoint, memory beyond the live data
-//! recoveries   from the death until all are back
+//! checkpoints  time over a copy by the same processes, first checkpoint, extra memory
+//! recoveries   from the death until all processes have resumed
 //! growth       checkpoints of many PEs, one run each
 //! transfers    OpenSHMEM: time over that of Open MPI, the median over rounds, in two windows
 //! codec        throughput over ISA-L's, of two versions
