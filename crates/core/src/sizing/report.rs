@@ -114,8 +114,8 @@ impl fmt::Display for Report<'_> {
                     let SecondLevel { write, interval, falls, cost } = level;
                     writeln!(
                         f,
-                        "SHMEM_FT_STORE, SHMEM_FT_STORE_EVERY={interval:.0}s: {} to write a set; {} \
-                         falls back\nto disk within 30 days, each of which costs {}",
+                        "SHMEM_FT_STORE, SHMEM_FT_STORE_EVERY={interval:.0}s: {} to write a set; \
+                         {} falls\nback to disk within 30 days, each of which costs {}",
                         time(write),
                         number(falls),
                         time(cost)
