@@ -45,8 +45,8 @@ pub enum Order {
     Drop { node: u32, number: CheckpointNumber },
     /// A complete set; the job must stop if it is the `last`.
     Stored { number: CheckpointNumber, set: u64, sizes: Sizes, took: Duration, last: bool },
-    /// A warning to print.
-    Warn(String),
+    /// A set that could not be completed, with a warning to print if there is something new to say.
+    NotStored { number: CheckpointNumber, warning: Option<String> },
 }
 
 /// The files of a set.
@@ -373,8 +373,17 @@ impl Schedule {
         orders
     }
 
-    /// Returns the warning about a failure, unless it was reported before or is of no interest.
+    /// Returns the report of a failure; None if the job is being stopped.
     fn told(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<Order> {
+        let warning = match failure {
+            Failure::Stopped => return None,
+            failure => self.warning(number, node, failure),
+        };
+        Some(Order::NotStored { number, warning })
+    }
+
+    /// Returns the warning about a failure, unless it was reported before or is of no interest.
+    fn warning(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<String> {
         let words = match failure {
             Failure::Stopped => return None,
             Failure::Late if self.tempo.word < LONGEST_WORD => {
@@ -396,7 +405,7 @@ impl Schedule {
             Failure::Refused(why) => format!("node {node}: {why}"),
         };
         let is_new = !std::mem::replace(&mut self.warned, true);
-        is_new.then(|| Order::Warn(format!("checkpoint {number} is not on disk: {words}")))
+        is_new.then(|| format!("checkpoint {number} is not on disk: {words}"))
     }
 }
 

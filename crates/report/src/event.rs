@@ -50,6 +50,8 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
+    /// A checkpoint that was due on disk could not be written completely.
+    NotStored { checkpoint: CheckpointNumber },
     /// PEs were lost, with their node if one is named.
     Lost { pes: Vec<Pe>, node: Option<u32>, cause: String },
     /// Another process took over that PE, on this node.
@@ -78,8 +80,9 @@ impl What {
             What::Lost { .. } => &[Recovery, Story, Statistics, Metrics],
             What::Started | What::Replaced { .. } => &[Story],
             What::Survives(_) => &[Story, Metrics],
-            What::Stored { .. } => &[Statistics, Lines],
-            What::FellBack { .. } => &[Story, Statistics],
+            What::Stored { .. } => &[Statistics, Metrics, Lines],
+            What::NotStored { .. } => &[Metrics],
+            What::FellBack { .. } => &[Story, Statistics, Metrics],
             What::Report(report) => report.readers(),
             What::Began { .. } | What::Said { .. } | What::LeftOut { .. } | What::Ended { .. } => {
                 &[]
@@ -103,6 +106,7 @@ impl What {
             What::Began { .. }
             | What::Started
             | What::Stored { .. }
+            | What::NotStored { .. }
             | What::Said { .. }
             | What::LeftOut { .. }
             | What::Ended { .. } => Vec::new(),
@@ -117,6 +121,7 @@ impl What {
             What::Began { .. }
             | What::Started
             | What::Stored { .. }
+            | What::NotStored { .. }
             | What::FellBack { .. }
             | What::Survives(_)
             | What::Said { .. }

@@ -12,6 +12,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::intent::Refusal;
@@ -285,6 +286,7 @@ fn refuse(world: &World, words: String) -> i32 {
     }
     if world.is_reporter() {
         complain(&words);
+        world.members.report(ProgressReport::Refused { why: words });
     }
     FAILURE
 }

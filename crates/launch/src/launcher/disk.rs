@@ -129,7 +129,7 @@ impl SetWriter {
             Order::Drop { node, number } => {
                 Ok((node, Task::Drop { number, folder: self.folder_of(node) }))
             }
-            Order::Stored { .. } | Order::Warn(_) => Err(order),
+            Order::Stored { .. } | Order::NotStored { .. } => Err(order),
         }
     }
 

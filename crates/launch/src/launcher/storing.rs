@@ -72,7 +72,10 @@ impl SetWriter {
         for order in orders {
             match self.task(order) {
                 Ok((node, task)) => nodes.send(node, &Down::Disk(task), &[]),
-                Err(Order::Warn(line)) => events.error(&line),
+                Err(Order::NotStored { number: checkpoint, warning }) => {
+                    warning.iter().for_each(|line| events.error(line));
+                    events.happened(What::NotStored { checkpoint });
+                }
                 Err(Order::Stored { number, set, sizes, took, last }) => {
                     self.stored = true;
                     let (checkpoint, place) = (number, self.place_of(set));
