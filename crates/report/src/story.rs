@@ -27,8 +27,9 @@ pub struct Back {
     pub begin: Duration,
     pub end: Duration,
     pub bytes: u64,
-    /// The PEs it was rebuilt from; None if its memory was adopted.
+    /// The PEs it was rebuilt from; None if its memory was adopted, or read from disk.
     pub from: Option<Vec<Pe>>,
+    pub from_disk: bool,
 }
 
 /// A recovery, from a first loss until all PEs have restarted.
@@ -160,13 +161,19 @@ impl Recovery {
     fn hear(&mut self, time: Duration, report: &ProgressReport) {
         match report {
             ProgressReport::Step { step } if self.end.is_none() => self.steps.push((time, *step)),
-            ProgressReport::Adopted { pe, bytes, took, .. } => {
+            ProgressReport::Adopted { pe, bytes, from_disk, took, .. } => {
                 let begin = time.saturating_sub(*took);
-                self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from: None });
+                self.came_back(
+                    *pe,
+                    Back { begin, end: time, bytes: *bytes, from: None, from_disk: *from_disk },
+                );
             }
             ProgressReport::Rebuilt { pe, bytes, from, took, .. } => {
                 let (begin, from) = (time.saturating_sub(*took), Some(from.clone()));
-                self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from });
+                self.came_back(
+                    *pe,
+                    Back { begin, end: time, bytes: *bytes, from, from_disk: false },
+                );
             }
             ProgressReport::Resumed { checkpoint, .. }
             | ProgressReport::Replayed { checkpoint, .. } => self.goes_on_from(*checkpoint),
@@ -213,7 +220,13 @@ pub(crate) mod tests {
         add(3.4, ProgressReport::Resumed { checkpoint, view, took: at(0.1) }.into());
         // Reports of nodes arrive out of order.
         let (checkpoint, bytes) = (CheckpointNumber(2), 1 << 20);
-        let adopted = ProgressReport::Adopted { pe: Pe(2), checkpoint, bytes, took: at(9.0) };
+        let adopted = ProgressReport::Adopted {
+            pe: Pe(2),
+            checkpoint,
+            bytes,
+            from_disk: false,
+            took: at(9.0),
+        };
         add(3.41, adopted.into());
         add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
         add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });

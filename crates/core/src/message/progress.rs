@@ -34,11 +34,12 @@ pub enum ProgressReport {
     /// From this checkpoint on, `bytes` of a PE are read-only, in addition to the data that
     /// checkpoints save. They are protected by `kept` bytes that a PE keeps for other PEs.
     Readonly { bytes: u64, kept: u64 },
-    /// The memory of a dead process was adopted unchanged.
+    /// The memory of a dead process was adopted unchanged, or read from a set on disk.
     Adopted {
         pe: Pe,
         checkpoint: CheckpointNumber,
         bytes: u64,
+        from_disk: bool,
         #[serde(with = "seconds")]
         took: Duration,
     },
@@ -217,8 +218,9 @@ impl fmt::Display for ProgressReport {
             }
             ProgressReport::Refused { why } => f.write_str(why),
             ProgressReport::Readonly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
-            ProgressReport::Adopted { pe, checkpoint, .. } => {
-                write!(f, "memory of PE {pe} adopted with checkpoint {checkpoint}")
+            ProgressReport::Adopted { pe, checkpoint, from_disk, .. } => {
+                let how = if *from_disk { "read from disk" } else { "adopted" };
+                write!(f, "memory of PE {pe} {how} with checkpoint {checkpoint}")
             }
             ProgressReport::Rebuilt { pe, checkpoint, from, .. } => {
                 let from = Pe::names(from);

@@ -86,7 +86,12 @@ fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
             bytes(*own),
             bytes(*others)
         ),
-        ProgressReport::Adopted { pe, checkpoint, bytes: own, took } => format!(
+        ProgressReport::Adopted { pe, checkpoint, bytes: own, from_disk: true, took } => format!(
+            "PE {pe}: {} of checkpoint {checkpoint} read from disk, checked after {}",
+            bytes(*own),
+            time(*took)
+        ),
+        ProgressReport::Adopted { pe, checkpoint, bytes: own, from_disk: false, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",
             bytes(*own),

@@ -174,7 +174,10 @@ impl JobStatistics {
                 self.readonly = (*bytes, *kept);
                 None
             }
-            ProgressReport::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
+            ProgressReport::Adopted { pe, from_disk, .. } => {
+                let how = if *from_disk { "read from disk" } else { "adopted" };
+                self.came_back(*pe, how.to_owned())
+            }
             ProgressReport::Rebuilt { pe, from, .. } => {
                 self.came_back(*pe, format!("rebuilt from {}", Pe::names(from)))
             }

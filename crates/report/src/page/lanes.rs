@@ -150,7 +150,7 @@ pub fn timeline(record: &Record, story: &Story) -> Markup {
                     li { span.key.again {} "work lost, done again" }
                     li { span.key.gone {} "dead" }
                     li { span.key.recovery {} "recovery" }
-                    li { span.key.back {} "adopted or rebuilt" }
+                    li { span.key.back {} "adopted, rebuilt or read" }
                 }
             }
         }
@@ -261,6 +261,7 @@ pub fn of_recovery(recovery: &Recovery, pe: Option<Pe>, over: Duration) -> Vec<L
     }
     if let Some(back) = recovery.back.get(&pe) {
         let words = match &back.from {
+            None if back.from_disk => format!("PE {pe} read from disk"),
             None => format!("memory of PE {pe} adopted"),
             Some(_) => format!("PE {pe} rebuilt"),
         };

@@ -143,6 +143,7 @@ fn fates(group: &[Pe], recovery: Option<&Recovery>) -> BTreeMap<Pe, Fate> {
                 Fate::None
             }
         }
+        Some(back) if back.from_disk => Fate::None,
         Some(back) if back.from.is_none() => Fate::Adopted,
         _ => Fate::Lost,
     };

@@ -60,6 +60,12 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
         "{} of work was lost, since the last checkpoint or restart.",
         time(recovery.begin.saturating_sub(recovery.base))
     ));
+    if let Some((set, why)) = &recovery.fell {
+        all.push(format!(
+            "More was lost than the parity covers ({why}): all PEs began again from set {set} on \
+             disk."
+        ));
+    }
     for (pe, (when, at)) in recovery.replaced.iter().take(LANES) {
         let moved = record.job.node_of.get(pe.at()).is_some_and(|home| home != at);
         let on = if moved { format!(" on {}", node(record, *at)) } else { String::new() };
@@ -67,6 +73,9 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     }
     for (pe, back) in recovery.back.iter().take(LANES) {
         all.push(match &back.from {
+            None if back.from_disk => {
+                format!("The memory of PE {pe} was read from disk: {}.", bytes(back.bytes))
+            }
             None => format!(
                 "It took over the memory that the dead process of PE {pe} had left, with {}.",
                 bytes(back.bytes)
@@ -78,12 +87,6 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
                 time(back.end.saturating_sub(back.begin))
             ),
         });
-    }
-    if let Some((set, why)) = &recovery.fell {
-        all.push(format!(
-            "More was lost than the parity covers ({why}): all PEs began again from set {set} on \
-             disk."
-        ));
     }
     all.push(match (recovery.end, recovery.checkpoint, recovery.alone) {
         (Some(end), Some(number), None) => {
@@ -136,7 +139,7 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
             }
             li { span.key.gone {} "dead" }
             li { span.key.recovery {} "recovery" }
-            li { span.key.back {} "adopted or rebuilt" }
+            li { span.key.back {} "adopted, rebuilt or read" }
         }
     }
 }

@@ -30,10 +30,11 @@ use crate::pgas::World;
 /// Time between two progress messages of a PE, in milliseconds.
 const PERIOD_MS: u64 = 250;
 
-/// Reports that the memory of a dead process was adopted.
+/// Reports that the memory of a dead process was adopted, or read from disk.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
     let (pe, checkpoint, bytes, took) = (world.me(), number, len as u64, begun.elapsed());
-    world.members.report(ProgressReport::Adopted { pe, checkpoint, bytes, took });
+    let from_disk = world.members.is_from_disk();
+    world.members.report(ProgressReport::Adopted { pe, checkpoint, bytes, from_disk, took });
 }
 
 /// The result of a rebuild.

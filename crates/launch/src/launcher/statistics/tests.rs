@@ -19,7 +19,7 @@ fn checkpoint(number: u64) -> ProgressReport {
 }
 
 fn adopted(pe: Pe) -> ProgressReport {
-    ProgressReport::Adopted { pe, checkpoint: SECOND, bytes: 1, took: at(0.0) }
+    ProgressReport::Adopted { pe, checkpoint: SECOND, bytes: 1, from_disk: false, took: at(0.0) }
 }
 
 fn rebuilt(pe: Pe) -> ProgressReport {

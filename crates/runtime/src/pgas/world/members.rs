@@ -39,6 +39,8 @@ pub struct Membership {
     channel: Option<Arc<Channel>>,
     /// PEs that were lost before this process became a substitute, its own number among them.
     lost_before: Vec<Pe>,
+    /// True if the memory of this process was read from a set on disk.
+    from_disk: bool,
     /// The incarnations of all PEs then.
     incarnations: Vec<Incarnation>,
     joined: AtomicU64,
@@ -64,6 +66,7 @@ impl Membership {
             page,
             channel,
             lost_before: assignment.lost,
+            from_disk: assignment.from_disk,
             incarnations: assignment.incarnations,
             joined: AtomicU64::new(0),
             joined_view: Mutex::new(None),
@@ -152,6 +155,11 @@ impl Membership {
     #[inline]
     pub fn joined(&self) -> ViewNumber {
         ViewNumber(self.joined.load(Ordering::Acquire))
+    }
+
+    /// Returns true if the memory of this process was read from a set on disk.
+    pub fn is_from_disk(&self) -> bool {
+        self.from_disk
     }
 
     /// Returns true in a substitute that has not taken part in a recovery yet.
