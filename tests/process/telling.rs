@@ -75,7 +75,7 @@ fn each_checkpoint_has_a_line_with_the_time_if_asked() {
     let outcome = two_losses(&["-v"]);
     let lines = outcome.lines("oshrun: checkpoint ");
     let stamped = lines.filter(|line| line.contains(" at ") && line.ends_with('Z')).count();
-    outcome.check(stamped == 9, "a time for each checkpoint");
+    outcome.check(stamped == 10, "a time for each checkpoint");
     outcome.check(outcome.count("all PEs resume from checkpoint ") == 2, "each restart once");
 }
 

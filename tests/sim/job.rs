@@ -12,6 +12,7 @@ use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
 
+use super::groups::Contents;
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
 use super::memory::Memory;
@@ -54,6 +55,8 @@ pub struct Ending {
     pub flips: u32,
     /// Number of times that a PE got new groups.
     pub regrouped: u32,
+    /// Recoveries that ended with new groups in prospect.
+    pub healed: u32,
     /// PEs that were killed since a connection to them broke.
     pub suspected: u32,
     /// Killed PEs that had themselves suspected another.
@@ -116,6 +119,8 @@ pub struct Job {
     pub verdicts: BTreeSet<String>,
     /// The highest checkpoint that was reported saved to any PE.
     pub saved: CheckpointNumber,
+    /// The results that checkpoints hold.
+    pub contents: Contents,
     /// The checkpoint resumed from, by view.
     pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
     pub ending: Ending,
@@ -166,6 +171,7 @@ impl Job {
             suspects: BTreeMap::new(),
             verdicts: BTreeSet::new(),
             saved: CheckpointNumber(0),
+            contents: Contents::default(),
             resumed: Default::default(),
             ending: Ending::default(),
             over: false,

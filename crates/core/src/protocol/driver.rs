@@ -127,6 +127,12 @@ impl Driver {
         Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None }
     }
 
+    /// Returns a driver that saves checkpoint `agreed` again, as the next one, in new groups. Every
+    /// PE has just resumed from it, so none is behind, and no call of the program has to be awaited.
+    pub fn heal(agreed: CheckpointNumber) -> Driver {
+        Driver { at: At::Intend, ..Driver::new(Call::Checkpoint, agreed) }
+    }
+
     /// Returns the call.
     pub fn call(&self) -> Call {
         self.call

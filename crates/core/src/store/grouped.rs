@@ -146,6 +146,20 @@ impl KnownGroups {
         chosen
     }
 
+    /// Chooses the groups that the checkpoint just restored is encoded with again, as checkpoint
+    /// `number`, in the recovery itself. None if the groups stay as they are.
+    pub fn heal(
+        &mut self,
+        job: (&Settings, &Domains),
+        last: &Arc<Protection>,
+        at: (CheckpointNumber, ViewNumber),
+        may_change: bool,
+    ) -> Option<Arc<Protection>> {
+        let may_change = may_change && !breaks(Mutant::HealedLater);
+        let chosen = self.choose(job, last, at, may_change);
+        (chosen.places != last.places).then_some(chosen)
+    }
+
     /// Keeps the `last` groups for checkpoint `number`, since new ones were refused in `joined`.
     pub fn keep(
         &mut self,
@@ -272,6 +286,29 @@ mod tests {
         saw.keep(&first, at);
         assert_eq!(saw.bring([].into_iter()), of(&[(6, 0), (7, 0)]));
         assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
+    }
+
+    /// A move that puts two of a group on one node is healed once; a harmless one is not.
+    #[test]
+    fn a_recovery_heals_only_where_fewer_losses_end_the_job() {
+        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+        let job = (&settings, &Domains::default());
+        let first = Protection::new(&settings, &[0, 1, 2, 3], job.1).unwrap();
+        let mut known = KnownGroups::new(PlaceHistory::new(vec![0, 1, 2, 3], Vec::new()), first);
+        let view = |number, nodes: [u32; 4]| {
+            let pes = nodes.iter().map(|&node| Member::first(node)).collect();
+            View { number: ViewNumber(number), pes, local: false }
+        };
+        let last = known.last().unwrap();
+        let at = |view| (CheckpointNumber(4), ViewNumber(view));
+        known.note_places(&view(2, [0, 1, 4, 3]));
+        assert!(known.heal(job, &last, at(2), true).is_none(), "a spare took the PE");
+        known.note_places(&view(4, [0, 1, 1, 3]));
+        assert!(known.heal(job, &last, at(4), false).is_none(), "ranges are read-only");
+        let healed = known.heal(job, &last, at(4), true).expect("two of a group share a node");
+        assert_eq!(healed.places, ViewNumber(4));
+        known.agree(Arc::clone(&healed));
+        assert!(known.heal(job, &healed, at(4), true).is_none(), "they are healed");
     }
 
     /// One PE lags behind, one has abandoned an attempt, and one knows no checkpoint.
