@@ -13,26 +13,6 @@ use raidshmem_core::store::protection::Protection;
 use super::job::Job;
 use super::pe::Proc;
 
-/// The computation whose results each checkpoint holds: that of its own number, or, if it was saved
-/// again in new groups, that of the previous checkpoint.
-#[derive(Default)]
-pub struct Contents(Vec<CheckpointNumber>);
-
-impl Contents {
-    /// Returns the computation whose results a checkpoint holds.
-    pub fn of(&self, number: CheckpointNumber) -> CheckpointNumber {
-        self.0.get(number.0 as usize).copied().unwrap_or(number)
-    }
-
-    /// Notes what an attempt at a checkpoint holds.
-    pub fn set(&mut self, number: CheckpointNumber, holds: CheckpointNumber) {
-        while self.0.len() <= number.0 as usize {
-            self.0.push(CheckpointNumber(self.0.len() as u64));
-        }
-        self.0[number.0 as usize] = holds;
-    }
-}
-
 impl Job {
     /// Chooses the groups for the call that begins.
     pub fn choose_groups(&self, p: &mut Proc, number: CheckpointNumber) {
@@ -52,14 +32,13 @@ impl Job {
     /// Chooses new groups for the checkpoint that a process has just resumed from. False if they
     /// stay as they are.
     pub fn heals_groups(&mut self, p: &mut Proc) -> bool {
-        let (last, number) = (p.known.last().expect("it has a number"), p.agreed.next());
+        let last = p.known.last().expect("it has a number");
         let job = (&self.plan.settings, &Domains::default());
-        p.groups = p.known.heal(job, &last, (number, p.joined), true);
+        p.groups = p.known.heal(job, &last, (p.agreed, p.joined), true);
         if p.groups.is_none() {
             return false;
         }
         (p.history, p.watch) = Default::default();
-        self.contents.set(number, self.contents.of(p.agreed));
         self.ending.healed += u32::from(p.me() == 0);
         true
     }

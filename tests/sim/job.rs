@@ -12,7 +12,6 @@ use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
 
-use super::groups::Contents;
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
 use super::memory::Memory;
@@ -119,8 +118,6 @@ pub struct Job {
     pub verdicts: BTreeSet<String>,
     /// The highest checkpoint that was reported saved to any PE.
     pub saved: CheckpointNumber,
-    /// The results that checkpoints hold.
-    pub contents: Contents,
     /// The checkpoint resumed from, by view.
     pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
     pub ending: Ending,
@@ -171,7 +168,6 @@ impl Job {
             suspects: BTreeMap::new(),
             verdicts: BTreeSet::new(),
             saved: CheckpointNumber(0),
-            contents: Contents::default(),
             resumed: Default::default(),
             ending: Ending::default(),
             over: false,

@@ -292,7 +292,7 @@ impl Job {
                 }
             }
             At::Passed => self.leaves_call(p, false),
-            At::Refused => p.heals = false,
+            At::Refused if std::mem::take(&mut p.heals) => p.known.stay(p.agreed, p.joined),
             At::Reported => (p.call, p.heals) = (Call::Restart, false),
             At::Reset if p.call == Call::Restart && !p.ends => self.note_whole(p),
             At::Resumed => {
@@ -392,7 +392,6 @@ impl Job {
         self.own(p).live = computed;
         p.number = p.agreed.next();
         p.view = self.shown(p).clone();
-        self.contents.set(p.number, p.number);
         self.wrote(p);
         self.call(p)
     }

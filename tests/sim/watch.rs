@@ -66,10 +66,8 @@ impl Job {
         }
         let (me, pes) = (p.me(), self.pes());
         for pe in [me, (me + pes - 1) % pes] {
-            let contents = [p.number.previous(), p.number].map(|number| {
-                let holds = self.contents.of(number);
-                self.plan.content(pe, holds.0)
-            });
+            let contents =
+                [p.number.previous(), p.number].map(|number| self.plan.content(pe, number.0));
             let of = |content: &[u8], tile: usize| -> Vec<u8> {
                 content.iter().skip(tile * TILE).take(TILE).copied().collect()
             };

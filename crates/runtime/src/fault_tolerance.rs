@@ -394,7 +394,7 @@ pub fn faulted() -> bool {
 
 /// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
-    world().store.agreed().0
+    world().store.agreed().program()
 }
 
 /// Returns the reason why the last `checkpoint_all` failed, unless it was a death.

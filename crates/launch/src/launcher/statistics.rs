@@ -141,7 +141,7 @@ impl JobStatistics {
             ProgressReport::Checkpoint { number, bytes, kept, took, .. } => {
                 let late = self.overdue();
                 self.checkpoints += 1;
-                self.last = (number.0, *bytes, *kept);
+                self.last = (number.program(), *bytes, *kept);
                 self.saving += *took;
                 (self.base, self.made) = (now, Some(now));
                 self.recent.truncate(RECENT - 1);

@@ -48,8 +48,8 @@ pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Opti
     drive(world, protection, Driver::new(call, world.store.agreed()))
 }
 
-/// Saves the checkpoint that all PEs have just resumed from again, as the next one, in new groups.
-/// Returns why it was refused.
+/// Encodes the checkpoint that all PEs have just resumed from again, in new groups. Returns why it
+/// was refused.
 pub fn heal(world: &World, protection: &Arc<Protection>) -> (At, Option<Refusal>) {
     drive(world, protection, Driver::heal(world.store.agreed()))
 }
@@ -144,7 +144,7 @@ impl Port for RealMemory<'_> {
             Op::ShowCall => self.following.show_call(scope, driver.at()),
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
-            Op::Post(posted) => match posted.phase(number) {
+            Op::Post(posted) => match driver.phase(posted) {
                 Some(phase) => world.store.recovery.set_phase(phase),
                 None => world.store.recovery.forget_phase(),
             },
