@@ -167,7 +167,7 @@ pub fn get_checkpoint<T: Symmetric>(
         done += piece.len();
     };
     let (number, got) = ft::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
-    got.then_some(number.0)
+    got.then_some(number.program())
 }
 
 impl Shmem {

@@ -49,7 +49,7 @@ fn eight_nodes_lose_five_one_after_the_other() {
     outcome.check(pairs, "each risk is over before the next one");
 }
 
-/// The fourth checkpoint, the first after the loss of node 2, has new groups. A loss during it is
+/// The recovery from the loss of node 2 makes the fourth checkpoint, with new groups. A loss during it is
 /// decoded by the groups of the checkpoint that stands: the third until all PEs have encoded the
 /// fourth. For a loss in the encode step, timing decides which of the two stands.
 #[test]
@@ -62,7 +62,7 @@ fn a_loss_at_each_step_of_the_change_is_borne_by_the_groups_of_the_checkpoint_th
         } else if nth > 3 {
             both.right_sum(SMALL).says("all PEs resume from checkpoint 4 ");
         }
-        // Step 0 would hit the recovery from the loss of node 2.
+        // Step 0 may come before the recovery from the loss of node 2.
         let one = (nth > 0).then(|| run(4, &["2@3", &format!("{}@4:{step}", 3 * (nth % 2))]));
         one.iter().for_each(|one| _ = one.right_sum(SMALL).says(ANEW));
     }

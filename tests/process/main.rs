@@ -128,11 +128,16 @@ const READONLY: [&str; 7] = [
     "writable-copied",
 ];
 
+/// Steps of the encoding in new groups after a move.
+const HEAL: [&str; 6] =
+    ["heal", "heal-encode", "heal-encoded", "heal-copy", "heal-copied", "healed"];
+
 #[test]
 fn the_steps_are_the_library_s() {
     use raidshmem_core::inject::Point;
     use support::{RECOVERY, STEPS};
-    assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&READONLY).chain(&RECOVERY)));
+    let calls = STEPS.iter().chain(&READONLY);
+    assert!(Point::ALL.map(Point::name).iter().eq(calls.chain(&HEAL).chain(&RECOVERY)));
 }
 
 #[test]

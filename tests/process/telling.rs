@@ -21,7 +21,7 @@ fn losses_and_recoveries_are_reported_by_default_and_summarized() {
         "node 2 was lost with PE 2",
         "all PEs resume from checkpoint 4 (PE 2 rebuilt from PEs 0,1,3) after ",
         "the job now does not survive the loss of node1 (2 members of group 0 are in node1); ",
-        "parity groups change from checkpoint 5 on: 2 groups of 2, parity 1: ",
+        "parity groups change from checkpoint 4 on: 2 groups of 2, parity 1: ",
         "the job now survives the loss of any one node or domain",
         "9 checkpoints took ",
         "each PE needed ",

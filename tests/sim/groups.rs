@@ -29,6 +29,20 @@ impl Job {
         }
     }
 
+    /// Chooses new groups for the checkpoint that a process has just resumed from. False if they
+    /// stay as they are.
+    pub fn heals_groups(&mut self, p: &mut Proc) -> bool {
+        let last = p.known.last().expect("it has a number");
+        let job = (&self.plan.settings, &Domains::default());
+        p.groups = p.known.heal(job, &last, (p.agreed, p.joined), true);
+        if p.groups.is_none() {
+            return false;
+        }
+        (p.history, p.watch) = Default::default();
+        self.ending.healed += u32::from(p.me() == 0);
+        true
+    }
+
     /// Returns a process's contribution to the settling meeting.
     pub fn grouped(&self, p: &Proc) -> GroupedCheckpoints {
         let sealed = self.memory(p, p.me()).slots.iter();

@@ -54,6 +54,8 @@ pub struct Ending {
     pub flips: u32,
     /// Number of times that a PE got new groups.
     pub regrouped: u32,
+    /// Recoveries that ended with new groups in prospect.
+    pub healed: u32,
     /// PEs that were killed since a connection to them broke.
     pub suspected: u32,
     /// Killed PEs that had themselves suspected another.

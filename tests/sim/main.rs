@@ -83,6 +83,7 @@ struct Sum {
     recoveries: u32,
     flips: u32,
     regrouped: u32,
+    healed: u32,
     corrupt: u32,
     found: u32,
     rotten: u32,
@@ -109,6 +110,7 @@ impl Sum {
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
         self.regrouped += ending.regrouped;
+        self.healed += ending.healed;
         self.corrupt += ending.corrupt;
         self.found += ending.found;
         self.rotten += ending.rotten;
@@ -187,7 +189,7 @@ fn at_most_the_parity_is_lost_and_the_job_continues_with_the_right_bytes() {
     assert!(few || sum.at_once > 100, "{sum:?}");
     assert!(few || sum.late > 100 && sum.alone > 100, "{sum:?}");
     assert!(few || sum.along > 100_000 && sum.found > 100, "{sum:?}");
-    assert!(few || sum.passed > 100 && sum.regrouped > 50, "{sum:?}");
+    assert!(few || sum.passed > 100 && sum.regrouped > 50 && sum.healed > 10, "{sum:?}");
 }
 
 #[test]

@@ -89,6 +89,10 @@ pub struct Proc {
     pub known: KnownGroups,
     /// The groups of its current checkpoint.
     pub groups: Option<Arc<Protection>>,
+    /// True if it has just resumed: it may save the checkpoint again in new groups.
+    resumed: bool,
+    /// True in the call that does so.
+    pub heals: bool,
     /// The combined values of barrier Q or of the settling meeting.
     pub met: Brought,
     /// The findings of all checks.
@@ -150,6 +154,8 @@ impl Proc {
             meetings: Meetings::default(),
             known: KnownGroups::new(PlaceHistory::default(), None),
             groups: None,
+            resumed: false,
+            heals: false,
             met: Brought::Nothing,
             found: Found::default(),
             verdict: Ok(()),
@@ -244,6 +250,19 @@ impl Job {
     fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
         self.choose_groups(p, driver.number());
+        self.begin(p, driver)
+    }
+
+    /// Saves the checkpoint that it has just resumed from again, if groups change.
+    fn heal(&mut self, p: &mut Proc) -> Option<Then> {
+        if !std::mem::take(&mut p.resumed) || p.ends || !self.heals_groups(p) {
+            return None;
+        }
+        (p.heals, p.view) = (true, self.shown(p).clone());
+        Some(self.begin(p, Driver::heal(p.agreed)))
+    }
+
+    fn begin(&mut self, p: &mut Proc, driver: Driver) -> Then {
         (p.number, p.checks, p.progress) = (driver.number(), 0, 0);
         p.driver = Some(driver);
         self.enter(p, driver.at(), driver.at())
@@ -268,14 +287,17 @@ impl Job {
             At::Saved => {
                 p.agreed = p.number;
                 self.saved = self.saved.max(p.number);
-                self.leaves_call(p, true);
+                if !std::mem::take(&mut p.heals) {
+                    self.leaves_call(p, true);
+                }
             }
             At::Passed => self.leaves_call(p, false),
-            At::Reported => p.call = Call::Restart,
+            At::Refused if std::mem::take(&mut p.heals) => p.known.stay(p.agreed, p.joined),
+            At::Reported => (p.call, p.heals) = (Call::Restart, false),
             At::Reset if p.call == Call::Restart && !p.ends => self.note_whole(p),
             At::Resumed => {
                 self.check_resumed(p);
-                (p.call, p.empty) = (Call::Checkpoint, false);
+                (p.call, p.empty, p.resumed) = (Call::Checkpoint, false, true);
             }
             At::Unrecoverable => return self.abort(p, from),
             _ => {}
@@ -346,6 +368,9 @@ impl Job {
         }
         if p.call.recovers() {
             return self.call(p);
+        }
+        if let Some(then) = self.heal(p) {
+            return then;
         }
         let behind = p.finishing.is_none() && self.is_behind(p);
         if p.agreed >= self.plan.last && !behind {

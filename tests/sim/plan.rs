@@ -360,8 +360,10 @@ impl Plan {
             .into();
     }
 
-    /// Returns the bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.
+    /// Returns the bytes of PE `pe` at checkpoint `number`, of which only the number that programs
+    /// see counts; their count is the same on every PE.
     pub fn content(&self, pe: usize, number: u64) -> Vec<u8> {
+        let number = CheckpointNumber(number).program();
         if let Some(still) = self.still {
             return self.still_content(pe, number, still);
         }

@@ -172,7 +172,7 @@ impl Port for Hands<'_> {
         let (job, p) = (&mut *self.job, &mut *self.p);
         match op {
             Op::Post(posted) => {
-                job.own(p).posted.phase = posted.phase(number).map_or(0, Phase::pack);
+                job.own(p).posted.phase = driver.phase(posted).map_or(0, Phase::pack);
             }
             Op::Void(part) => self.part(part, number).record = (CheckpointNumber(0), 0),
             Op::Seal(part) => {

@@ -97,7 +97,8 @@ impl Tempo {
 
     /// Returns how many checkpoints come within the message delay, at the rate since `from`.
     fn within_word(&self) -> u64 {
-        let made = self.last.0.0.saturating_sub(self.from.0.0) as f64;
+        let (last, from) = (self.last.0.program(), self.from.0.program());
+        let made = last.saturating_sub(from) as f64;
         let passed = self.last.1.saturating_sub(self.from.1);
         let times = self.word.as_secs_f64() / passed.max(SHORTEST).as_secs_f64();
         (made * times) as u64
@@ -200,8 +201,10 @@ impl Schedule {
     fn is_due(&self, number: CheckpointNumber, now: Duration) -> bool {
         match (self.every, self.last) {
             _ if self.stop.is_some_and(|agreed| number > agreed) => true,
-            (Every::Checkpoints(count), None) => number.0 >= count,
-            (Every::Checkpoints(count), Some((last, _))) => number.0 >= last.0 + count,
+            (Every::Checkpoints(count), None) => number.program() >= count,
+            (Every::Checkpoints(count), Some((last, _))) => {
+                number.program() >= last.program() + count
+            }
             (Every::Time(time), last) => now >= last.map_or(time, |(_, at)| at + time),
         }
     }

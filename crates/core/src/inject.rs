@@ -63,6 +63,19 @@ pub enum Point {
     WritableCopy,
     /// This PE's copy is valid, the last barrier of the call is not yet entered.
     WritableCopied,
+    /// After a recovery that moved PEs: the restored checkpoint is about to be encoded again in
+    /// new groups.
+    Heal,
+    /// Half of this PE's parity in the new groups is written.
+    HealEncode,
+    /// This PE's parity in the new groups is complete, the old groups still decide.
+    HealEncoded,
+    /// Half of this PE's snapshot is written again.
+    HealCopy,
+    /// This PE's snapshot is complete, the last barrier is not yet entered.
+    HealCopied,
+    /// The new groups are agreed, the program is about to continue.
+    Healed,
     /// The death is known, the phases are not yet exchanged.
     Settle,
     /// The decision is written to this PE's header, no PE has acted on it.
@@ -80,9 +93,9 @@ pub enum Point {
 }
 
 impl Point {
-    /// Every point in the order in which a PE passes them: steps of a checkpoint, of the two calls
-    /// about read-only memory, and of a recovery.
-    pub const ALL: [Point; 21] = [
+    /// Every point: steps of a checkpoint, of the two calls about read-only memory, of an encoding
+    /// in new groups, and of a recovery, each in the order in which a PE passes them.
+    pub const ALL: [Point; 27] = [
         Point::Before,
         Point::Quiesce,
         Point::Encode,
@@ -97,6 +110,12 @@ impl Point {
         Point::Writable,
         Point::WritableCopy,
         Point::WritableCopied,
+        Point::Heal,
+        Point::HealEncode,
+        Point::HealEncoded,
+        Point::HealCopy,
+        Point::HealCopied,
+        Point::Healed,
         Point::Settle,
         Point::Decided,
         Point::Verify,
@@ -133,6 +152,12 @@ impl Point {
                 ("writable-copy", "shmemx_ft_writable: half of the own copy is written")
             }
             Point::WritableCopied => ("writable-copied", "shmemx_ft_writable: the own copy counts"),
+            Point::Heal => ("heal", "after a move: new groups are chosen, nothing is encoded"),
+            Point::HealEncode => ("heal-encode", "new groups: half of the own parity is written"),
+            Point::HealEncoded => ("heal-encoded", "new groups: the own parity is complete"),
+            Point::HealCopy => ("heal-copy", "new groups: half of the own snapshot is written"),
+            Point::HealCopied => ("heal-copied", "new groups: the own snapshot is complete"),
+            Point::Healed => ("healed", "new groups are agreed, the program is about to go on"),
             Point::Settle => ("settle", "recovery: the death is known, nothing is decided"),
             Point::Decided => ("decided", "recovery: the decision is written, not acted on"),
             Point::Verify => ("verify", "recovery: the own store is about to be checked"),
@@ -161,6 +186,20 @@ impl Point {
     /// Returns true for a step of the recovery.
     pub const fn is_recovery(self) -> bool {
         self as u8 >= Point::Settle as u8
+    }
+
+    /// Returns the point that a step of a checkpoint is while a recovery encodes a checkpoint again,
+    /// which is no checkpoint for rules.
+    pub const fn of_heal(self) -> Point {
+        match self {
+            Point::Before | Point::Quiesce => Point::Heal,
+            Point::Encode => Point::HealEncode,
+            Point::Encoded => Point::HealEncoded,
+            Point::Copy => Point::HealCopy,
+            Point::Copied => Point::HealCopied,
+            Point::After => Point::Healed,
+            other => other,
+        }
     }
 
     /// Returns the point with exactly this name.
@@ -218,7 +257,7 @@ impl InjectedFault {
             FaultTarget::Pe(target) | FaultTarget::Stop(target) => target == pe,
             FaultTarget::Node(target) => target == node,
         };
-        hit && self.checkpoint == checkpoint && self.point == point
+        hit && self.checkpoint.0 == checkpoint.program() && self.point == point
     }
 }
 
@@ -283,12 +322,13 @@ impl FromStr for InjectedFault {
                 rule: rule(),
                 target: target.escape_debug().to_string(),
             })?,
-            checkpoint: CheckpointNumber(parse_number(number).ok_or_else(|| {
-                RuleError::Checkpoint {
+            checkpoint: parse_number(number)
+                .map(CheckpointNumber)
+                .filter(|number| number.healed_times() == 0)
+                .ok_or_else(|| RuleError::Checkpoint {
                     rule: rule(),
                     checkpoint: number.escape_debug().to_string(),
-                }
-            })?),
+                })?,
             point: match point {
                 None => Point::default(),
                 Some(name) => Point::parse(name).ok_or_else(|| RuleError::Point {
@@ -372,7 +412,7 @@ mod tests {
                 FaultTarget::Stop(Pe(2)),
             ];
             for target in targets {
-                rules.push(rule(target, CheckpointNumber(u64::MAX - point as u64), point));
+                rules.push(rule(target, CheckpointNumber((1 << 40) - 1 - point as u64), point));
             }
         }
         assert_eq!(parse(&list(&rules)), Ok(rules));

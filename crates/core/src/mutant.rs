@@ -47,6 +47,10 @@ rules! {
     NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
     /// Parity groups never change, although PEs have moved.
     GroupsKept = "groups-kept", unit, "new_groups_survive_more";
+    /// A recovery leaves new groups to the next checkpoint of the program.
+    HealedLater = "healed-later", unit, "a_recovery_heals_only_where_fewer_losses_end_the_job";
+    /// The number that programs see grows when a recovery encodes a checkpoint again.
+    HealCounted = "heal-counted", unit, "a_checkpoint_encoded_again_keeps_the_number_of_the_program";
     /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
     /// A phase that a substitute inherits does not vote in a decision.

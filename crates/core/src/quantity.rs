@@ -4,9 +4,12 @@
 //! Invariant: all but PEs and tiles only grow in a job. Each has the width that it has in memory
 //! and in messages, and is serialized as the bare number.
 
+use std::cmp::Ordering;
 use std::fmt::{Debug, Display, Formatter, Result};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::mutant::{Mutant, breaks};
 
 /// Defines a type for one kind of number, of width `$width`.
 macro_rules! number {
@@ -116,16 +119,53 @@ impl TileIndex {
     }
 }
 
-counted! {
-    /// A checkpoint number, counted from 1; 0 is the start of the program.
-    CheckpointNumber: u64
-}
+/// The number of a checkpoint, counted from 1; 0 is the start of the program.
+///
+/// A recovery may encode the checkpoint that it restored again, in new parity groups. Programs,
+/// people, sets and rules see one checkpoint with one number ([`CheckpointNumber::program`]). The
+/// store has two, with stamps, slots and decisions of their own, so its word holds the number of
+/// such encodings since the start of the job as well. Every PE that knows the word knows both.
+///
+/// ```text
+/// word       encoded again: 24 bits | checkpoint of the program: 40 bits
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CheckpointNumber(pub u64);
 
 impl CheckpointNumber {
     /// The state before the first checkpoint.
     pub const START: CheckpointNumber = CheckpointNumber(0);
+    /// Bits of the number that programs see.
+    const BITS: u32 = 40;
 
-    /// Returns the previous number; must not be called on [`CheckpointNumber::START`].
+    /// Returns the number that programs and people see: encoding a checkpoint again keeps it.
+    pub fn program(self) -> u64 {
+        let counted = if breaks(Mutant::HealCounted) { self.healed_times() } else { 0 };
+        (self.0 & ((1 << Self::BITS) - 1)) + counted
+    }
+
+    /// Returns how often recoveries have encoded a checkpoint again, up to this one.
+    pub fn healed_times(self) -> u64 {
+        self.0 >> Self::BITS
+    }
+
+    /// Returns the number of the checkpoint after this one.
+    pub fn next(self) -> CheckpointNumber {
+        CheckpointNumber(self.0 + 1)
+    }
+
+    /// Returns the number of this checkpoint, encoded again in new groups.
+    pub fn healed(self) -> CheckpointNumber {
+        CheckpointNumber(self.0 + (1 << Self::BITS))
+    }
+
+    /// Returns the number of which this one is the [`CheckpointNumber::healed`] one.
+    pub fn unhealed(self) -> CheckpointNumber {
+        CheckpointNumber(self.0 - (1 << Self::BITS))
+    }
+
+    /// Returns the previous number; must not be called on [`CheckpointNumber::START`], nor while a
+    /// checkpoint is being encoded again.
     pub fn previous(self) -> CheckpointNumber {
         CheckpointNumber(self.0 - 1)
     }
@@ -133,6 +173,12 @@ impl CheckpointNumber {
     /// Returns the number `back` before this one, but at least the start.
     pub fn before(self, back: u64) -> CheckpointNumber {
         CheckpointNumber(self.0.saturating_sub(back))
+    }
+
+    /// Returns true if this number was given up once `later` was: its encoding was refused or
+    /// interrupted, since the count of a later checkpoint does not include it.
+    pub fn is_abandoned_by(self, later: CheckpointNumber) -> bool {
+        self < later && self.healed_times() > later.healed_times()
     }
 
     /// Encodes an optional number as a word; None as 0.
@@ -147,7 +193,54 @@ impl CheckpointNumber {
 
     /// Returns its index among `count` places used in turn.
     pub fn turn(self, count: usize) -> usize {
-        (self.0 % count as u64) as usize
+        let encodings = (self.0 & ((1 << Self::BITS) - 1)) + self.healed_times();
+        (encodings % count as u64) as usize
+    }
+}
+
+/// Later checkpoints of the program are greater, and of one checkpoint later encodings.
+impl Ord for CheckpointNumber {
+    fn cmp(&self, other: &CheckpointNumber) -> Ordering {
+        let order = |number: &CheckpointNumber| number.0.rotate_left(u64::BITS - Self::BITS);
+        order(self).cmp(&order(other))
+    }
+}
+
+impl PartialOrd for CheckpointNumber {
+    fn partial_cmp(&self, other: &CheckpointNumber) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Formats the number that programs see.
+impl Display for CheckpointNumber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        Display::fmt(&self.program(), f)
+    }
+}
+
+/// Formats the number that programs see, and the count of encodings again, if there is one.
+impl Debug for CheckpointNumber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        Display::fmt(&self.program(), f)?;
+        match self.healed_times() {
+            0 => Ok(()),
+            times => write!(f, "+{times}"),
+        }
+    }
+}
+
+/// Messages carry the word, and text for people and programs the number that they see.
+impl Serialize for CheckpointNumber {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let shown = if to.is_human_readable() { self.program() } else { self.0 };
+        to.serialize_u64(shown)
+    }
+}
+
+impl<'de> Deserialize<'de> for CheckpointNumber {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        u64::deserialize(from).map(CheckpointNumber)
     }
 }
 
@@ -169,6 +262,25 @@ impl Incarnation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A recovery's encoding of a checkpoint is another one for the store, and the same one for
+    /// programs.
+    #[test]
+    fn a_checkpoint_encoded_again_keeps_the_number_of_the_program() {
+        let four = CheckpointNumber(4);
+        let (healed, twice) = (four.healed(), four.healed().healed());
+        assert_eq!([healed, twice, healed.next()].map(CheckpointNumber::program), [4, 4, 5]);
+        assert_eq!((format!("{twice}"), format!("{twice:?}")), ("4".into(), "4+2".into()));
+        let chain = [four, healed, twice, twice.next(), twice.next().healed()];
+        assert!(chain.is_sorted() && chain.windows(2).all(|two| two[0] < two[1]));
+        for two in chain.windows(2) {
+            assert_ne!(two[0].turn(2), two[1].turn(2), "{two:?} are in slots of their own");
+        }
+        assert_eq!((healed.unhealed(), healed.next().previous()), (four, healed));
+        assert!(healed.is_abandoned_by(four.next()) && !healed.is_abandoned_by(healed.next()));
+        assert!(!four.is_abandoned_by(healed) && !four.next().is_abandoned_by(healed));
+        assert_eq!(CheckpointNumber::unpack(CheckpointNumber::pack(Some(twice))), Some(twice));
+    }
 
     #[test]
     fn consecutive_pes_are_named_by_the_first_and_the_last() {

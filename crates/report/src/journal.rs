@@ -55,7 +55,7 @@ impl Journal {
         match report {
             ProgressReport::Checkpoint { number, took, .. } => {
                 let (count, longest) = (1, *took);
-                let (first, last) = (number.0, number.0);
+                let (first, last) = (number.program(), number.program());
                 let (begin, end) = (event.time.saturating_sub(*took), event.time);
                 let span = Span { count, first, last, begin, end, took: *took, longest };
                 let after_loss = std::mem::take(&mut self.lost);

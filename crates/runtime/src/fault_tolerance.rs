@@ -4,6 +4,7 @@
 //! all PEs back to the last agreed checkpoint; `algo_init` distinguishes an original from a
 //! substitute. Source: thesis, section 4.3.3.
 
+mod heal;
 mod readonly;
 
 use std::ops::Range;
@@ -15,7 +16,6 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
-use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_core::view::State;
@@ -25,6 +25,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, CallSite};
 use tracing::info;
 
+use self::heal::Healing;
 pub use self::readonly::{readonly, writable};
 use crate::affinity;
 use crate::checkpoint::pages;
@@ -236,7 +237,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
         (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if end == At::Refused && groups.places != last.places {
-        keep_groups(world, last, number, refusal);
+        heal::keep_groups(world, last, number, refusal);
         groups = Arc::clone(last);
         (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
@@ -264,19 +265,6 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
             world.sites.note_report();
             FAILURE
         }
-    }
-}
-
-/// Keeps the last groups for this checkpoint because new ones were refused, and reports why.
-fn keep_groups(
-    world: &World,
-    last: &Arc<Protection>,
-    number: CheckpointNumber,
-    refusal: Option<Refusal>,
-) {
-    world.grouping().keep_groups(last, number);
-    if let Some(refusal) = refusal.filter(|_| world.is_reporter()) {
-        complain(&format!("parity groups stay as they are: {refusal}"));
     }
 }
 
@@ -330,17 +318,12 @@ pub fn restart_pes() {
     }
     if world.loss_response().interrupted() {
         world.call_sites().show_restart(&site::here());
-        world.comm.forget_all();
         *lock(&world.store.refused) = Refused::default();
-        info!("restart, lost: {}", names_of_lost(world));
-        match world.store.protection() {
-            Some(protection) => drop(protocol_memory::run(world, &protection, Call::Restart)),
-            // In mode none the launcher ends the job.
-            None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
+        roll_back(world);
+        // A loss interrupts the encoding in new groups like the recovery that it belongs to.
+        while heal::groups(world) == Healing::Interrupted {
+            roll_back(world);
         }
-        affinity::restored(world);
-        let losses = world.timing.restarted();
-        info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
@@ -348,6 +331,20 @@ pub fn restart_pes() {
         };
         complain(&format!("the job continues without a new checkpoint: {back}"));
     }
+}
+
+/// Rolls this PE back together with all others, and joins the view without a dead PE.
+fn roll_back(world: &World) {
+    world.comm.forget_all();
+    info!("restart, lost: {}", names_of_lost(world));
+    match world.store.protection() {
+        Some(protection) => drop(protocol_memory::run(world, &protection, Call::Restart)),
+        // In mode none the launcher ends the job.
+        None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
+    }
+    affinity::restored(world);
+    let losses = world.timing.restarted();
+    info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
 }
 
 /// Returns true if data just read from PE `pe` may be used: the PE is not lost, and, outside of
@@ -399,7 +396,7 @@ pub fn faulted() -> bool {
 
 /// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
-    world().store.agreed().0
+    world().store.agreed().program()
 }
 
 /// Returns the reason why the last `checkpoint_all` failed, unless it was a death.

@@ -10,7 +10,7 @@
 //!
 //! Left out: data movement, waiting, messages to people.
 
-use super::operation::{Op, Path, list};
+use super::operation::{Op, Path, Posted, list};
 use super::{At, Call, Outcome, next};
 use crate::mutant::{self, Mutant};
 use crate::quantity::CheckpointNumber;
@@ -115,6 +115,8 @@ pub struct Driver {
     checks: u32,
     /// Set if other PEs are in `shmem_finalize`.
     ends: Option<Ending>,
+    /// True if it encodes a restored checkpoint again.
+    heals: bool,
 }
 
 impl Driver {
@@ -124,7 +126,19 @@ impl Driver {
             Call::Checkpoint => (At::Enter, agreed.next()),
             Call::Restart | Call::Finalize => (At::Whole, agreed),
         };
-        Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None }
+        Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None, heals: false }
+    }
+
+    /// Returns a driver that encodes checkpoint `agreed` again, in new groups. Every PE has just
+    /// resumed from it, so none is behind, and no call of the program has to be awaited.
+    pub fn heal(agreed: CheckpointNumber) -> Driver {
+        let number = agreed.healed();
+        Driver { at: At::Intend, number, heals: true, ..Driver::new(Call::Checkpoint, agreed) }
+    }
+
+    /// Returns the phase that this PE posts.
+    pub fn phase(&self, posted: Posted) -> Option<Phase> {
+        posted.phase(self.number, self.heals)
     }
 
     /// Returns the call.
@@ -240,10 +254,14 @@ impl Driver {
         let target = self.number;
         match (port.is_new(), port.phase()) {
             (_, None) => Path::Nothing,
-            (true, Some(Phase::Encoded(n))) if n == target && port.is_shadowed(n) => Path::Brings,
+            (true, Some(Phase::Encoded(n) | Phase::Healed(n)))
+                if n == target && port.is_shadowed(n) =>
+            {
+                Path::Brings
+            }
             (true, Some(phase)) if phase.has(target) => Path::Inherits,
             (true, Some(_)) => Path::Forfeits,
-            (false, Some(Phase::Encoded(n) | Phase::Copying(n))) if n == target => Path::Copies,
+            (false, Some(phase)) if phase.encoded() == Some(target) => Path::Copies,
             (false, Some(_)) => Path::Usual,
         }
     }
@@ -309,7 +327,7 @@ impl Driver {
             At::MeetSettling if call == Call::Checkpoint => Path::Report,
             _ => Path::Usual,
         };
-        let mut driver = Driver { call, at, path, done: 0, number, checks: 0, ends };
+        let mut driver = Driver { call, at, path, done: 0, number, checks: 0, ends, heals: false };
         if let Some(pauses) = pauses {
             let before = list(driver.at, driver.path).iter().position(|&op| pauses(op));
             driver.done = before.expect("the state has such an operation") as u8 + 1;

@@ -41,9 +41,12 @@ pub enum Posted {
 }
 
 impl Posted {
-    /// Returns the phase for checkpoint `number`.
-    pub fn phase(self, number: CheckpointNumber) -> Option<Phase> {
+    /// Returns the phase for checkpoint `number`; `heals` if a recovery encodes it again.
+    pub fn phase(self, number: CheckpointNumber, heals: bool) -> Option<Phase> {
         Some(match self {
+            Posted::Entering if heals => Phase::Healing(number),
+            Posted::Encoded if heals => Phase::Healed(number),
+            Posted::Previous if heals => Phase::Agreed(number.unhealed()),
             Posted::Entering => Phase::Entering(number),
             Posted::Encoded => Phase::Encoded(number),
             Posted::Copying => Phase::Copying(number),

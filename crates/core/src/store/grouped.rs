@@ -70,8 +70,15 @@ impl GroupedCheckpoints {
     }
 
     /// Inserts a checkpoint. Of two views for one number the newer wins: the older one is from an
-    /// abandoned attempt.
+    /// abandoned attempt. An encoding again that was abandoned takes no place.
     fn insert(&mut self, one: Grouped) {
+        let known = || self.0.iter().flatten();
+        if known().any(|known| one.number.is_abandoned_by(known.number)) {
+            return;
+        }
+        let stands = |known: &Grouped| !known.number.is_abandoned_by(one.number);
+        let mut left = self.0.into_iter().flatten().filter(stands);
+        self.0 = [left.next(), left.next()];
         let [newest, before] = &mut self.0;
         for known in [&mut *newest, &mut *before].into_iter().flatten() {
             if known.number == one.number {
@@ -134,16 +141,52 @@ impl KnownGroups {
         (number, joined): (CheckpointNumber, ViewNumber),
         may_change: bool,
     ) -> Arc<Protection> {
-        let node_of = self.places.at(joined);
-        let moved = self.places.at(last.places) != node_of && self.refused != Some(joined);
-        let other = match may_change && moved {
-            true => last.healed(settings, &node_of, domains, joined),
+        let chosen = match may_change {
+            true => self.others((settings, domains), last, joined),
             false => None,
         };
-        let chosen = other.map_or_else(|| Arc::clone(last), Arc::new);
+        let chosen = chosen.unwrap_or_else(|| Arc::clone(last));
         let next = (number, Arc::clone(&chosen));
         self.of = BTreeMap::from([(number.previous(), Arc::clone(last)), next]);
         chosen
+    }
+
+    /// Returns groups that fewer single losses break than the `last` ones, over the places of the
+    /// view `joined`; None if there are none.
+    fn others(
+        &self,
+        (settings, domains): (&Settings, &Domains),
+        last: &Protection,
+        joined: ViewNumber,
+    ) -> Option<Arc<Protection>> {
+        let node_of = self.places.at(joined);
+        let moved = self.places.at(last.places) != node_of && self.refused != Some(joined);
+        let others = || last.healed(settings, &node_of, domains, joined);
+        moved.then(others).flatten().map(Arc::new)
+    }
+
+    /// Chooses the groups that checkpoint `agreed`, just restored in the view `joined`, is encoded
+    /// with again in the recovery itself. None if the groups stay as they are.
+    pub fn heal(
+        &mut self,
+        job: (&Settings, &Domains),
+        last: &Arc<Protection>,
+        (agreed, joined): (CheckpointNumber, ViewNumber),
+        may_change: bool,
+    ) -> Option<Arc<Protection>> {
+        if agreed == CheckpointNumber::START || !may_change || breaks(Mutant::HealedLater) {
+            return None;
+        }
+        let chosen = self.others(job, last, joined)?;
+        let healed = (agreed.healed(), Arc::clone(&chosen));
+        self.of = BTreeMap::from([(agreed, Arc::clone(last)), healed]);
+        Some(chosen)
+    }
+
+    /// Gives up encoding checkpoint `agreed` again, since new groups were refused in `joined`.
+    pub fn stay(&mut self, agreed: CheckpointNumber, joined: ViewNumber) {
+        self.refused = Some(joined);
+        self.of.remove(&agreed.healed());
     }
 
     /// Keeps the `last` groups for checkpoint `number`, since new ones were refused in `joined`.
@@ -272,6 +315,47 @@ mod tests {
         saw.keep(&first, at);
         assert_eq!(saw.bring([].into_iter()), of(&[(6, 0), (7, 0)]));
         assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
+    }
+
+    /// A move that puts two of a group on one node is healed once; a harmless one is not.
+    #[test]
+    fn a_recovery_heals_only_where_fewer_losses_end_the_job() {
+        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+        let job = (&settings, &Domains::default());
+        let first = Protection::new(&settings, &[0, 1, 2, 3], job.1).unwrap();
+        let mut known = KnownGroups::new(PlaceHistory::new(vec![0, 1, 2, 3], Vec::new()), first);
+        let view = |number, nodes: [u32; 4]| {
+            let pes = nodes.iter().map(|&node| Member::first(node)).collect();
+            View { number: ViewNumber(number), pes, local: false }
+        };
+        let last = known.last().unwrap();
+        let at = |view| (CheckpointNumber(3), ViewNumber(view));
+        known.note_places(&view(2, [0, 1, 4, 3]));
+        assert!(known.heal(job, &last, at(2), true).is_none(), "a spare took the PE");
+        known.note_places(&view(4, [0, 1, 1, 3]));
+        assert!(known.heal(job, &last, at(4), false).is_none(), "ranges are read-only");
+        let healed = known.heal(job, &last, at(4), true).expect("two of a group share a node");
+        assert_eq!(healed.places, ViewNumber(4));
+        known.agree(Arc::clone(&healed));
+        assert!(known.heal(job, &healed, at(4), true).is_none(), "they are healed");
+        let brought = known.bring(std::iter::empty());
+        let places = |number: CheckpointNumber| brought.places_of(number);
+        assert_eq!(places(at(4).0), Some(ViewNumber(0)), "the old groups may be decided on");
+        assert_eq!(places(at(4).0.healed()), Some(ViewNumber(4)));
+    }
+
+    /// A PE whose encoding in new groups was refused may be a step behind one that has begun the
+    /// next checkpoint: the one that stands is not dropped for it.
+    #[test]
+    fn an_abandoned_encoding_takes_no_place() {
+        let places = ViewNumber(0);
+        let of = |number| Grouped { number, places };
+        let (four, five) = (CheckpointNumber(4), CheckpointNumber(5));
+        let all = [of(four), of(four.healed()), of(five)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let known: GroupedCheckpoints = order.map(|at| all[at]).into_iter().collect();
+            assert_eq!(known, [of(four), of(five)].into_iter().collect(), "{order:?}");
+        }
     }
 
     /// One PE lags behind, one has abandoned an attempt, and one knows no checkpoint.

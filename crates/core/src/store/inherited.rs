@@ -34,7 +34,9 @@ pub enum Rescue {
 pub fn rescue(vote: &Vote) -> Rescue {
     match vote.phase {
         Some(Phase::Copying(n)) => Rescue::Complete(n),
-        Some(Phase::Encoded(n)) if vote.decided.is_none_or(|decided| decided >= n) => {
+        Some(Phase::Encoded(n) | Phase::Healed(n))
+            if vote.decided.is_none_or(|decided| decided >= n) =>
+        {
             Rescue::Keep(n)
         }
         _ => Rescue::Nothing,
@@ -45,6 +47,7 @@ pub fn rescue(vote: &Vote) -> Rescue {
 pub fn without_live(phase: Phase) -> Phase {
     match phase {
         Phase::Encoded(n) => Phase::Entering(n),
+        Phase::Healed(n) => Phase::Healing(n),
         Phase::Copying(n) => Phase::Agreed(n),
         other => other,
     }
@@ -67,6 +70,8 @@ pub fn is_borne_out(
         Phase::Entering(n) => snapshot(n.previous()),
         Phase::Encoded(n) => snapshot(n.previous()) && slot(n),
         Phase::Copying(n) => slot(n),
+        Phase::Healing(n) => n.healed_times() > 0 && snapshot(n.unhealed()),
+        Phase::Healed(n) => n.healed_times() > 0 && snapshot(n.unhealed()) && slot(n),
     }
 }
 

@@ -12,6 +12,10 @@
 //! at least `Encoded(n+1)`, or any is beyond it, and rolls back to `n` otherwise. A decision
 //! written into a header stands until its recovery is over, regardless of later phases.
 //!
+//! A recovery that encodes the restored checkpoint again in new groups takes the same steps, from
+//! `n` to [`CheckpointNumber::healed`], in the phases `Healing` and `Healed`. A number alone does
+//! not say from which of the two it was reached, so these phases do.
+//!
 //! Proof: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its faults are
 //! simulated between checkpoints).
 
@@ -28,6 +32,10 @@ pub enum Phase {
     Encoded(CheckpointNumber),
     /// The snapshot is being overwritten with this checkpoint.
     Copying(CheckpointNumber),
+    /// Like `Entering`, in a recovery that encodes the restored checkpoint again as this one.
+    Healing(CheckpointNumber),
+    /// Like `Encoded`, in such a recovery.
+    Healed(CheckpointNumber),
 }
 
 impl Phase {
@@ -38,6 +46,8 @@ impl Phase {
             Phase::Entering(n) => n.0 << 3 | 2,
             Phase::Encoded(n) => n.0 << 3 | 3,
             Phase::Copying(n) => n.0 << 3 | 4,
+            Phase::Healing(n) => n.0 << 3 | 5,
+            Phase::Healed(n) => n.0 << 3 | 6,
         }
     }
 
@@ -49,6 +59,8 @@ impl Phase {
             2 => Some(Phase::Entering(n)),
             3 => Some(Phase::Encoded(n)),
             4 => Some(Phase::Copying(n)),
+            5 => Some(Phase::Healing(n)),
+            6 => Some(Phase::Healed(n)),
             _ => None,
         }
     }
@@ -62,8 +74,9 @@ impl Phase {
     /// or can still be made after a decision to go forward.
     fn reaches(self) -> CheckpointNumber {
         match self {
-            Phase::Agreed(n) | Phase::Encoded(n) | Phase::Copying(n) => n,
+            Phase::Agreed(n) | Phase::Encoded(n) | Phase::Healed(n) | Phase::Copying(n) => n,
             Phase::Entering(n) => n.previous(),
+            Phase::Healing(n) => n.unhealed(),
         }
     }
 
@@ -72,6 +85,15 @@ impl Phase {
         match self {
             Phase::Agreed(n) | Phase::Copying(n) => n,
             Phase::Entering(n) | Phase::Encoded(n) => n.previous(),
+            Phase::Healing(n) | Phase::Healed(n) => n.unhealed(),
+        }
+    }
+
+    /// Returns the checkpoint whose parity is complete here, while its snapshot is not.
+    pub fn encoded(self) -> Option<CheckpointNumber> {
+        match self {
+            Phase::Encoded(n) | Phase::Healed(n) | Phase::Copying(n) => Some(n),
+            Phase::Agreed(_) | Phase::Entering(_) | Phase::Healing(_) => None,
         }
     }
 }
@@ -214,6 +236,23 @@ mod tests {
             assert_eq!(of(&set), Some(N(expected)), "{set:?}");
         }
         assert!(reachable > 100, "{reachable}");
+    }
+
+    /// Compares the two transitions: whatever the phases, healing decides as a checkpoint does.
+    #[test]
+    fn an_encoding_in_new_groups_is_decided_on_like_a_checkpoint() {
+        let (old, new) = (N(4).healed(), N(4).healed().healed());
+        let usual = [Agreed(N(4)), Entering(N(5)), Encoded(N(5)), Copying(N(5)), Agreed(N(5))];
+        let heals =
+            [Agreed(old), Phase::Healing(new), Phase::Healed(new), Copying(new), Agreed(new)];
+        for code in 0..5_usize.pow(3) {
+            let at = [code % 5, code / 5 % 5, code / 25];
+            let expected = of(&at.map(|at| usual[at])).map(|n| if n == N(5) { new } else { old });
+            assert_eq!(of(&at.map(|at| heals[at])), expected, "{at:?}");
+        }
+        for phase in heals {
+            assert_eq!(Phase::unpack(phase.pack()), Some(phase));
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Called {
         match (self.new, self.late) {
             (true, _) => 0,
             (_, true) => 1,
-            _ => self.number.0 + 2,
+            _ => self.number.program() + 2,
         }
     }
 }

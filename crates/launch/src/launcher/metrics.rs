@@ -129,7 +129,7 @@ impl Values {
         match report {
             ProgressReport::Checkpoint { number, took, bytes, kept, .. } => {
                 self.checkpoint.observe(took.as_secs_f64());
-                self.number.set(number.0 as i64);
+                self.number.set(number.program() as i64);
                 self.made.set(since_1970());
                 self.bytes.get_or_create(&[("kind", "data")]).set(*bytes as i64);
                 self.bytes.get_or_create(&[("kind", "kept")]).set(*kept as i64);

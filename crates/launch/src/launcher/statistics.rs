@@ -159,7 +159,7 @@ impl JobStatistics {
             ProgressReport::Checkpoint { number, bytes, kept, took, .. } => {
                 let late = self.overdue();
                 self.checkpoints += 1;
-                self.last = (number.0, *bytes, *kept);
+                self.last = (number.program(), *bytes, *kept);
                 self.saving += *took;
                 (self.base, self.made) = (now, Some(now));
                 self.times.insert(*number, now);

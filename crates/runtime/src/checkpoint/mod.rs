@@ -59,7 +59,8 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     (coverage, intent)
 }
 
-/// Records the size of checkpoint `number`, which every PE has, and reports it.
+/// Records the size of checkpoint `number`, which every PE has, and reports it; not if it was
+/// reported before, and a recovery has encoded it again.
 pub fn saved(
     world: &World,
     protection: &Protection,
@@ -71,7 +72,7 @@ pub fn saved(
     account(world, protection, len);
     readonly::settle(world, protection, (number, len));
     readonly::report(world, protection);
-    if world.is_reporter() {
+    if world.is_reporter() && !world.members.heals() {
         let (shape, place) = protection.place(world.me());
         let parity = shape.parity_len(place, len);
         world.members.report(ProgressReport::Checkpoint {

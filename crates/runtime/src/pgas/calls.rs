@@ -58,6 +58,23 @@ impl CallSites<'_> {
         }
     }
 
+    /// Publishes, for the time of `save`, a call that all PEs make from one unnamed place. Where
+    /// each PE learned of the loss stays known, for PEs that are behind.
+    pub(crate) fn together<R>(self, number: CheckpointNumber, save: impl FnOnce() -> R) -> R {
+        let words = &self.world.segments.own().words().site;
+        let shown = self.called();
+        let call = Called { site: 0, number, new: false, late: false, ..shown };
+        let show = |call: Called| {
+            words.site.store(call.site, Ordering::SeqCst);
+            words.call.store(call.word(), Ordering::SeqCst);
+        };
+        show(call);
+        self.world.memory.advised().inspect(|advised| advised.call(None));
+        let saved = save();
+        show(shown);
+        saved
+    }
+
     /// Chooses what a plan leaves out of the current checkpoint: nothing if calls from several
     /// places may meet.
     pub(crate) fn choose(self, from: &CallSite) {

@@ -45,7 +45,16 @@ use scope::CheckpointScope;
 /// Runs the protocol to its end, and returns why a checkpoint was refused. It does not
 /// return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Option<Refusal>) {
-    let mut driver = Driver::new(call, world.store.agreed());
+    drive(world, protection, Driver::new(call, world.store.agreed()))
+}
+
+/// Encodes the checkpoint that all PEs have just resumed from again, in new groups. Returns why it
+/// was refused.
+pub fn heal(world: &World, protection: &Arc<Protection>) -> (At, Option<Refusal>) {
+    drive(world, protection, Driver::heal(world.store.agreed()))
+}
+
+fn drive(world: &World, protection: &Arc<Protection>, mut driver: Driver) -> (At, Option<Refusal>) {
     let mut memory = RealMemory::new(world, protection);
     while !driver.at().is_end() {
         match driver.step(&mut memory) {
@@ -135,7 +144,7 @@ impl Port for RealMemory<'_> {
             Op::ShowCall => self.following.show_call(scope, driver.at()),
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
-            Op::Post(posted) => match posted.phase(number) {
+            Op::Post(posted) => match driver.phase(posted) {
                 Some(phase) => world.store.recovery.set_phase(phase),
                 None => world.store.recovery.forget_phase(),
             },

@@ -273,7 +273,7 @@ impl Port for ModelMemory<'_> {
     fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
         let (model, p, number) = (self.model, self.p, driver.number().0 as u8);
         match op {
-            Op::Post(posted) => self.own().phase = posted.phase(driver.number()),
+            Op::Post(posted) => self.own().phase = driver.phase(posted),
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
             Op::Seal(part) => self.seal(part, number),
             Op::Arrive => return self.arrive(driver),

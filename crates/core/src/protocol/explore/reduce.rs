@@ -104,7 +104,7 @@ impl Model {
 
     fn copies(&self, pe: &PeState) -> bool {
         let number = CheckpointNumber(pe.number.into());
-        matches!(pe.phase, Some(Phase::Encoded(n) | Phase::Copying(n)) if n == number)
+        pe.phase.and_then(Phase::encoded) == Some(number)
     }
 
     fn local_act(&self, pe: &PeState) -> bool {

@@ -172,7 +172,7 @@ impl PeState {
 
     /// True if its process died, and its live memory may be needed.
     pub fn may_be_rescued(&self) -> bool {
-        let encoded = matches!(self.phase, Some(Phase::Encoded(_) | Phase::Copying(_)));
+        let encoded = self.phase.and_then(Phase::encoded).is_some();
         !self.alive && !self.node_lost && encoded
     }
 

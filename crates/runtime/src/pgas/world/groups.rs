@@ -47,6 +47,24 @@ impl Grouping<'_> {
         lock(&self.world.store.groups).choose(job, last, at, may_change)
     }
 
+    /// Chooses new groups for checkpoint `agreed`, which all PEs have just resumed from and encode
+    /// again. None if the groups stay as they are.
+    pub(crate) fn heal_groups(
+        self,
+        last: &Arc<Protection>,
+        agreed: CheckpointNumber,
+    ) -> Option<Arc<Protection>> {
+        let job = (&self.world.settings, &self.world.job.domains);
+        let (at, may_change) =
+            ((agreed, self.world.members.joined()), self.world.memory.readonly().is_empty());
+        lock(&self.world.store.groups).heal(job, last, at, may_change)
+    }
+
+    /// Gives up encoding checkpoint `agreed` again in this view, because memory is short.
+    pub(crate) fn stay(self, agreed: CheckpointNumber) {
+        lock(&self.world.store.groups).stay(agreed, self.world.members.joined());
+    }
+
     /// Keeps the last groups for the rest of this view, because memory for new ones is short.
     pub(crate) fn keep_groups(self, last: &Arc<Protection>, number: CheckpointNumber) {
         lock(&self.world.store.groups).keep(last, (number, self.world.members.joined()));

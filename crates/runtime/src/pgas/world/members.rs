@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_control::page::Page;
@@ -49,6 +49,17 @@ pub struct Membership {
     works: AtomicU64,
     /// Faults to inject.
     rules: Vec<(u32, InjectedFault)>,
+    /// True while a recovery encodes the restored checkpoint again.
+    heals: AtomicBool,
+}
+
+/// The time in which a recovery encodes the restored checkpoint again.
+pub(crate) struct HealScope<'a>(&'a AtomicBool);
+
+impl Drop for HealScope<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Membership {
@@ -72,6 +83,7 @@ impl Membership {
             joined_view: Mutex::new(None),
             works: AtomicU64::new(0),
             rules,
+            heals: AtomicBool::new(false),
         }
     }
 
@@ -231,6 +243,17 @@ impl Membership {
         }
     }
 
+    /// Marks the steps until the end of the returned scope as those of an encoding again.
+    pub(crate) fn heal(&self) -> HealScope<'_> {
+        self.heals.store(true, Ordering::Relaxed);
+        HealScope(&self.heals)
+    }
+
+    /// Returns true while a recovery encodes the restored checkpoint again.
+    pub(crate) fn heals(&self) -> bool {
+        self.heals.load(Ordering::Relaxed)
+    }
+
     /// Marks a named step of the protocol; if a fault is injected here, waits to be killed.
     #[inline]
     pub(crate) fn point(&self, point: Point, checkpoint: CheckpointNumber) {
@@ -241,6 +264,7 @@ impl Membership {
 
     #[cold]
     fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
+        let point = if self.heals() { point.of_heal() } else { point };
         for &(rule, what) in &self.rules {
             if what.matches(self.me, self.node as usize, checkpoint, point) {
                 self.say(&PeMessage::AtPoint { rule });
