@@ -232,14 +232,14 @@ impl Debug for CheckpointNumber {
 
 /// Messages carry the word, and text for people and programs the number that they see.
 impl Serialize for CheckpointNumber {
-    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> core::result::Result<S::Ok, S::Error> {
         let shown = if to.is_human_readable() { self.program() } else { self.0 };
         to.serialize_u64(shown)
     }
 }
 
 impl<'de> Deserialize<'de> for CheckpointNumber {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> core::result::Result<Self, D::Error> {
         u64::deserialize(from).map(CheckpointNumber)
     }
 }
@@ -266,7 +266,7 @@ mod tests {
     /// A recovery's encoding of a checkpoint is another one for the store, and the same one for
     /// programs.
     #[test]
-    fn a_checkpoint_encoded_again_keeps_the_number_of_the_program() {
+    fn a_checkpoint_encoded_again_keeps_the_number() {
         let four = CheckpointNumber(4);
         let (healed, twice) = (four.healed(), four.healed().healed());
         assert_eq!([healed, twice, healed.next()].map(CheckpointNumber::program), [4, 4, 5]);

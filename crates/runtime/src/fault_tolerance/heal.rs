@@ -6,7 +6,7 @@
 //! ones decide, and afterwards their slot is free. For the store it is a checkpoint of its own,
 //! with stamps and decisions of its own. The program does not see it: the number that programs,
 //! people, sets on disk and rules see stays ([`CheckpointNumber::program`]), since the number of
-//! the store carries the count of such encodings beside it. So every PE, also a substitute that
+//! the store also carries the count of such encodings. So every PE, also a substitute that
 //! adopted nothing and a job resumed from disk, has both numbers as soon as it has one.
 //!
 //! Left out: the rule, which is in [`raidshmem_core::store::grouped`]; ranges that are read-only,

@@ -244,7 +244,10 @@ fn check(s: &Scratch, file: &File, mine: &[&str], foreign: &[&str]) -> Statics {
         assert!(!hit, "{name} {r:x?} {statics:x?}");
     }
     for name in foreign {
-        let r = &symbols[*name];
+        let Some(r) = symbols.get(*name) else {
+            assert!(cfg!(target_arch = "aarch64"), "{name} is copied into the program");
+            continue;
+        };
         let inside = all.start < r.end && r.start < all.end;
         let out = !inside || statics.excluded.iter().any(|x| x.contains_range(r));
         assert!(out, "{name} {r:x?} {statics:x?}");
