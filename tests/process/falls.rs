@@ -33,7 +33,7 @@ fn all_begin_again_from_disk_when_more_is_lost_than_the_parity_covers() {
         let outcome = run.finish();
         outcome.right_sum(LONG).says("all PEs resume from checkpoint ");
         outcome.check(outcome.count("all PEs begin again from set ") == 1, "one line was expected");
-        outcome.check(!outcome.err.contains("unrecoverable"), "nor another");
+        outcome.check(!outcome.err.contains("oshrun: unrecoverable"), "nor another");
     }
 }
 
