@@ -244,10 +244,11 @@ fn check(s: &Scratch, file: &File, mine: &[&str], foreign: &[&str]) -> Statics {
         assert!(!hit, "{name} {r:x?} {statics:x?}");
     }
     for name in foreign {
-        let Some(r) = symbols.get(*name) else {
-            assert!(cfg!(target_arch = "aarch64"), "{name} is copied into the program");
+        // AArch64 reaches it through a table of addresses, so the program has no copy.
+        if std::env::consts::ARCH == "aarch64" && !symbols.contains_key(*name) {
             continue;
-        };
+        }
+        let r = &symbols[*name];
         let inside = all.start < r.end && r.start < all.end;
         let out = !inside || statics.excluded.iter().any(|x| x.contains_range(r));
         assert!(out, "{name} {r:x?} {statics:x?}");
