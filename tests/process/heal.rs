@@ -85,7 +85,7 @@ fn a_process_that_dies_in_the_change_is_adopted() {
 /// The next loss may come before the program has made another checkpoint.
 #[test]
 fn the_next_loss_is_survived_before_the_next_checkpoint() {
-    let outcome = run(4, &["2@3", "1@4:before"]);
+    let outcome = run(4, &["2@3", "1@3:healed"]);
     outcome.right_sum(SMALL).says(&format!("{ANEW}3 on: 2 groups of 2, parity 1"));
     outcome.says(FROM_PAIRS);
     outcome.check(outcome.count("all PEs resume from checkpoint 3 ") == 2, "twice from the third");

@@ -188,8 +188,8 @@ impl Point {
         self as u8 >= Point::Settle as u8
     }
 
-    /// Returns the point that a step of a checkpoint is while a recovery encodes a checkpoint again,
-    /// which is no checkpoint for rules.
+    /// Returns the point that stands for this step of a checkpoint while a recovery encodes the
+    /// restored one again.
     pub const fn of_heal(self) -> Point {
         match self {
             Point::Before | Point::Quiesce => Point::Heal,

@@ -50,7 +50,7 @@ rules! {
     /// A recovery leaves new groups to the next checkpoint of the program.
     HealedLater = "healed-later", unit, "a_recovery_heals_only_where_fewer_losses_end_the_job";
     /// The number that programs see grows when a recovery encodes a checkpoint again.
-    HealCounted = "heal-counted", unit, "a_checkpoint_encoded_again_keeps_the_number_of_the_program";
+    HealCounted = "heal-counted", unit, "a_checkpoint_encoded_again_keeps_its_number";
     /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
     /// A phase that a substitute inherits does not vote in a decision.

@@ -5,7 +5,7 @@
 //! and in messages, and is serialized as the bare number.
 
 use std::cmp::Ordering;
-use std::fmt::{Debug, Display, Formatter, Result};
+use std::fmt::{self, Debug, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -21,14 +21,14 @@ macro_rules! number {
         pub struct $name(pub $width);
 
         impl Display for $name {
-            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 Display::fmt(&self.0, f)
             }
         }
 
         /// Formats the bare number: the name of the field already identifies it.
         impl Debug for $name {
-            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 Debug::fmt(&self.0, f)
             }
         }
@@ -214,14 +214,14 @@ impl PartialOrd for CheckpointNumber {
 
 /// Formats the number that programs see.
 impl Display for CheckpointNumber {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Display::fmt(&self.program(), f)
     }
 }
 
 /// Formats the number that programs see, and the count of encodings again, if there is one.
 impl Debug for CheckpointNumber {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Display::fmt(&self.program(), f)?;
         match self.healed_times() {
             0 => Ok(()),
@@ -232,14 +232,14 @@ impl Debug for CheckpointNumber {
 
 /// Messages carry the word, and text for people and programs the number that they see.
 impl Serialize for CheckpointNumber {
-    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let shown = if to.is_human_readable() { self.program() } else { self.0 };
         to.serialize_u64(shown)
     }
 }
 
 impl<'de> Deserialize<'de> for CheckpointNumber {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         u64::deserialize(from).map(CheckpointNumber)
     }
 }
@@ -266,7 +266,7 @@ mod tests {
     /// A recovery's encoding of a checkpoint is another one for the store, and the same one for
     /// programs.
     #[test]
-    fn a_checkpoint_encoded_again_keeps_the_number_of_the_program() {
+    fn a_checkpoint_encoded_again_keeps_its_number() {
         let four = CheckpointNumber(4);
         let (healed, twice) = (four.healed(), four.healed().healed());
         assert_eq!([healed, twice, healed.next()].map(CheckpointNumber::program), [4, 4, 5]);
