@@ -36,12 +36,19 @@ SHARED    := $(wildcard monitoring/*.yml monitoring/*.json) \
 CMAKE     := $(LIB)/cmake/OpenSHMEM
 # For `module use` on the folder above it: in Tcl, and in Lua for Lmod.
 MODULES   := share/raidshmem/modulefiles/raidshmem
+# Completions of command lines, by the commands themselves.
+COMPLETED := oshrun oshinfo oshreport oshadvise
+BASH_HERE := share/bash-completion/completions
+ZSH_HERE  ?= share/zsh/site-functions
+FISH_HERE := share/fish/vendor_completions.d
 INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
     $(addprefix $(LIB)/,$(LIBRARY) $(SONAME) libraidshmem.so pkgconfig/raidshmem.pc) \
     $(addprefix $(CMAKE)/,OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake) \
     $(addprefix include/,$(HEADERS)) $(addprefix share/man/,$(PAGES) $(MAN_LINKS)) \
     share/raidshmem/raidshmem.supp $(addprefix share/raidshmem/,$(SHARED)) \
     $(addprefix $(MODULES)/,$(VERSION) $(VERSION).lua) \
+    $(addprefix $(BASH_HERE)/,$(COMPLETED)) $(addprefix $(ZSH_HERE)/_,$(COMPLETED)) \
+    $(patsubst %,$(FISH_HERE)/%.fish,$(COMPLETED)) \
     $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
 
 .PHONY: build demo test test-all test-nodes test-arm test-memory-model sanitize soak mutants
@@ -146,7 +153,8 @@ install:
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
 	    '$(INTO)/share/man/man7' '$(INTO)/share/raidshmem/monitoring' \
-	    '$(INTO)/share/raidshmem/schema' '$(INTO)/$(MODULES)'
+	    '$(INTO)/share/raidshmem/schema' '$(INTO)/$(MODULES)' \
+	    '$(INTO)/$(BASH_HERE)' '$(INTO)/$(ZSH_HERE)' '$(INTO)/$(FISH_HERE)'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(BUILT)/oshadvise' \
 	    '$(INTO)/bin'
@@ -169,6 +177,10 @@ install:
 	install -m 644 docs/schema/*.json '$(INTO)/share/raidshmem/schema'
 	for end in '' .lua; do $(FILL) "packaging/modulefiles/raidshmem$$end" \
 	    > "$(INTO)/$(MODULES)/$(VERSION)$$end"; done
+	set -e; for name in $(COMPLETED); do command='$(BUILT)'/$$name; \
+	    "$$command" --completions bash > "$(INTO)/$(BASH_HERE)/$$name"; \
+	    "$$command" --completions zsh > "$(INTO)/$(ZSH_HERE)/_$$name"; \
+	    "$$command" --completions fish > "$(INTO)/$(FISH_HERE)/$$name.fish"; done
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \

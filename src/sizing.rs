@@ -2,9 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use raidshmem_core::settings::units::parse_size;
 use raidshmem_core::sizing::report::Report;
+use raidshmem_core::sizing::second::SecondLevel;
 use raidshmem_core::sizing::{Candidate, Choice, SizingInput, choose};
 use raidshmem_core::view::PES_MAX;
 use serde_json::{Map, Value, json};
@@ -42,9 +43,18 @@ struct Args {
     /// Accepted chance, in per cent, that the job is lost within 30 days.
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     risk: f64,
+    /// Rate at which a node writes to the disk of SHMEM_FT_STORE, to which a job falls back when
+    /// more is lost than the parity.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    disk: Option<f64>,
     /// Print JSON, as docs/schema/plan.json describes it.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the description of the options.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -128,6 +138,7 @@ pub fn answer(
         detection: args.detection,
         memory: args.memory,
         risk: args.risk,
+        disk: args.disk,
     };
     let choice = choose(&site);
     Ok(match args.json {
@@ -155,12 +166,19 @@ fn in_json(site: &SizingInput, choice: &Choice) -> Value {
             "detection": site.detection,
             "memory": site.memory,
             "risk": site.risk,
+            "disk": site.disk,
         },
         "candidates": choice.candidates.iter().map(candidate).collect::<Vec<_>>(),
         "best": choice.best,
         "safe": choice.safe,
         "settings": best.map(settings),
+        "second_level": best.and_then(|best| SecondLevel::of(site, best)).map(second_level),
     })
+}
+
+fn second_level(level: SecondLevel) -> Value {
+    let SecondLevel { write, interval, falls, cost } = level;
+    json!({ "write": write, "interval": interval, "falls": falls, "cost": cost })
 }
 
 fn candidate(candidate: &Candidate) -> Value {
@@ -203,6 +221,9 @@ mod tests {
         let refusal = |words: String| ask(&words).unwrap_err().to_string();
         let good = "--heap 1G --pes 64 --nodes 8 --mtbf 6h --link 25GB/s";
         assert!(ask(good).unwrap().contains("SHMEM_FT_BACKUP_MODE="));
+        assert!(!ask(good).unwrap().contains("SHMEM_FT_STORE"));
+        let disk = ask(&format!("{good} --disk 1GB/s")).unwrap();
+        assert!(disk.contains("8.6 s to write a set"), "{disk}");
         assert!(refusal(good.replace("6h", "6w")).contains("expected a time"));
         assert!(refusal(good.replace("nodes 8", "nodes 65")).contains("expected 2 to 64"));
         assert!(refusal(good.replace("nodes 8", "nodes 1")).contains("expected 2 to 16384"));

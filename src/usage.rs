@@ -7,8 +7,27 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write;
+
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use raidshmem_launch::cli::completions;
+
+/// Prints completions for a shell and exits, if the command line asks for them.
+pub fn print_completions(program: &str, command: impl FnOnce() -> clap::Command) {
+    match completions::asked(std::env::args_os().skip(1), command) {
+        None => {}
+        Some(Ok(script)) => {
+            // A reader that closes the pipe has seen enough.
+            let _ = std::io::stdout().write_all(script.as_bytes());
+            std::process::exit(0)
+        }
+        Some(Err(line)) => {
+            eprintln!("{program}: {line}");
+            std::process::exit(2)
+        }
+    }
+}
 
 /// Returns the line for the program of that name, which refers to its `--help`.
 pub fn line(program: &str, error: &Error) -> String {

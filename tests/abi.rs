@@ -257,7 +257,7 @@ fn called<'n>(names: &[&'n str], suffix: &str) -> Option<&'n str> {
     names.iter().copied().find(|name| takes(name, &[], suffix))
 }
 
-/// All 1,788 routines and 73 generic names of the specification, and ours.
+/// All 1,788 routines and 73 generic names of the specification, and ours (`shmemx_`).
 #[test]
 fn every_synopsis_compiles_with_every_type() {
     assert_eq!(synopses::generic_names(), 73);

@@ -82,6 +82,33 @@ pub enum Scheme {
     },
 }
 
+/// Declares the names of all schemes.
+macro_rules! schemes {
+    ($($name:literal $scheme:ident $({ $field:ident })?;)*) => {
+        impl Scheme {
+            /// Returns every scheme; those with any number of parities, with this one.
+            pub fn all(parity: usize) -> impl Iterator<Item = Scheme> {
+                [$(Scheme::$scheme $({ $field: parity })?),*].into_iter()
+            }
+
+            /// Returns the name of the scheme in files. Each way to place chunks has a name of its
+            /// own, so that an older file is not decoded by another one.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Scheme::$scheme $({ $field: _ })? => $name,)*
+                }
+            }
+        }
+    };
+}
+
+schemes! {
+    "mirror" Mirror;
+    "raid4" Raid4;
+    "raid5" Raid5;
+    "rs" Rs { parity };
+}
+
 impl Scheme {
     /// Returns the parity chunks per stripe, `m`: the number of lost members survived.
     pub fn parity(self) -> usize {

@@ -11,8 +11,8 @@ use raidshmem_codec::{code::Code, stripe::*};
 /// Returns every legal scheme over every group of 2 to `most` members.
 fn layouts(most: usize) -> impl Iterator<Item = (Scheme, Layout)> {
     let schemes = |g: usize| {
-        let rs = (1..g).map(|parity| Scheme::Rs { parity });
-        [Scheme::Mirror, Scheme::Raid4, Scheme::Raid5].into_iter().chain(rs)
+        (1..g)
+            .flat_map(|parity| Scheme::all(parity).filter(move |scheme| scheme.parity() == parity))
     };
     let layout = |scheme, g| (scheme, Layout::new(scheme, g).unwrap());
     (2..=most).flat_map(move |g| schemes(g).map(move |scheme| layout(scheme, g)))

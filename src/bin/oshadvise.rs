@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use raidshmem::advise::bind::bind;
 use raidshmem::advise::{self, VARIABLE};
 use raidshmem::usage;
@@ -59,10 +59,14 @@ struct Args {
     /// The program that the plan is for, built from these files with -g.
     #[arg(long, value_name = "PROGRAM", requires = "plan")]
     program: Option<PathBuf>,
+    /// Print a script that completes command lines in a shell: bash, zsh, fish or others.
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    completions: Option<String>,
 }
 
 fn main() {
     raidshmem_sys::inherited::begin();
+    usage::print_completions("oshadvise", Args::command);
     let (compiler, own) = split(std::env::args_os());
     let args = Args::try_parse_from(own).unwrap_or_else(|error| {
         if !error.use_stderr() {

@@ -28,6 +28,8 @@ Options:
       --json     Print JSON, as docs/schema/info.json describes it; also after plan and store
       --points   Print the steps at which oshrun --kill and --kill-node can kill
       --markdown Print the settings as a table in Markdown
+      --completions SHELL
+                 Print a script that completes command lines in bash, zsh, fish or others
   -V, --version  Print version
   -h, --help     Print help
 ";
@@ -39,6 +41,7 @@ const COPIES: usize = 4;
 
 fn main() {
     inherited::begin();
+    usage::print_completions("oshinfo", command);
     let mut words = std::env::args().skip(1);
     let text = match words.next().as_deref() {
         None => inventory().to_string(),
@@ -59,6 +62,17 @@ fn main() {
     };
     // A reader that closes the pipe (`oshinfo | head`) has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Describes the command line for shells that complete it.
+fn command() -> clap::Command {
+    let option = |name: &'static str| clap::Arg::new(name).long(name).num_args(0);
+    clap::Command::new("oshinfo")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(["json", "points", "markdown"].map(option))
+        .subcommand(clap::Command::new("engines").about("Which engines can be loaded here"))
+        .subcommand(sizing::command().name("plan"))
+        .subcommand(raidshmem_disk::answer::command().name("store"))
 }
 
 fn refuse(why: &str) -> ! {
@@ -125,10 +139,13 @@ fn engines() -> String {
     for (fabric, state) in engine_states() {
         let _ = match state {
             Ok(true) => writeln!(text, "fabric {}: can be loaded", fabric.name()),
-            Ok(false) if fabric == Fabric::Ofi => {
-                writeln!(text, "fabric {}: can be loaded; over TCP here", fabric.name())
+            Ok(false) => {
+                let without = match fabric {
+                    Fabric::Ofi => "over TCP here",
+                    Fabric::Auto | Fabric::Shm | Fabric::Ucx | Fabric::Verbs => "no device here",
+                };
+                writeln!(text, "fabric {}: can be loaded; {without}", fabric.name())
             }
-            Ok(false) => writeln!(text, "fabric {}: can be loaded; no device here", fabric.name()),
             Err(error) => writeln!(text, "{error}"),
         };
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use raidshmem::usage;
 use raidshmem_report::page::page;
 use raidshmem_report::record::Record;
@@ -25,10 +25,14 @@ struct Args {
     /// Page to write; - is standard output [default: REPORT with the ending .html].
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<PathBuf>,
+    /// Print a script that completes command lines in a shell: bash, zsh, fish or others.
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    completions: Option<String>,
 }
 
 fn main() {
     raidshmem_sys::inherited::begin();
+    usage::print_completions("oshreport", Args::command);
     let args = Args::try_parse().unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit();

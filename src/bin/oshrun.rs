@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use clap::CommandFactory;
 use raidshmem::version::own_build;
 use raidshmem_launch::cli::args::Args;
+use raidshmem_launch::cli::completions;
 use raidshmem_launch::handshake::{
     AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, STARTER_ARGUMENT, SUPERVISOR_ARGUMENT,
 };
@@ -29,6 +31,13 @@ fn main() {
         Some(TASK_ARGUMENT) => std::process::exit(run_task()),
         Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         _ => {}
+    }
+    if let Some(script) = completions::asked(std::env::args_os().skip(1), Args::command) {
+        print(&script.unwrap_or_else(|line| {
+            say(&line);
+            std::process::exit(2)
+        }));
+        return;
     }
     let args = Args::of(std::env::args_os());
     if let Ok(Ok(Some((what, job)))) = args.as_ref().map(Args::question) {

@@ -86,7 +86,7 @@ pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bo
 
 fn test_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> bool {
     word.world().call_sites().waits(); // it may be called again and again
-    let look = || cmp.holds(T::of(word.load()), value) || word.world().loss_response().lets_go();
+    let look = || cmp.holds(T::of(word.load()), value) || word.world().loss_response().ends_tests();
     logged::tells(call, with_place(word, value, cmp), look)
 }
 

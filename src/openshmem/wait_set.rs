@@ -74,7 +74,7 @@ impl WaitSet {
         let released = Cell::new(
             !words.is_empty()
                 && world.loss_response().interrupted()
-                && world.loss_response().lets_go(),
+                && world.loss_response().ends_tests(),
         );
         WaitSet { call, words, cmp, holds: holds::<T>, world, released }
     }

@@ -76,7 +76,7 @@ impl Peers<'_> {
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
         let held = self.queue("Peers::try_lock", lock).try_set();
         // If a PE rolls back, so does the lock.
-        let held = held && !self.world().loss_response().breaks_off();
+        let held = held && !self.world().loss_response().interrupts_meetings();
         held.then(|| Guard { peers: self, lock })
     }
 }

@@ -24,6 +24,7 @@ use std::path::Path;
 use serde_json::Value;
 
 mod paper;
+mod peers;
 #[path = "../../benches/advise/plot.rs"]
 mod plot;
 
@@ -253,8 +254,9 @@ fn figures_of_the_paper_are_those_of_the_records() {
 
 #[test]
 fn the_paper_states_no_figure_of_its_own() {
-    for name in ["whitepaper/paper.typ", "whitepaper/evaluation.typ"] {
-        let own = paper::own_numbers(&page(name));
+    for name in ["paper", "evaluation", "appendix", "related", "thesis"] {
+        let name = format!("whitepaper/{name}.typ");
+        let own = paper::own_numbers(&page(&name));
         assert!(own.is_empty(), "{name}: take these from figures.typ:\n{}", own.join("\n"));
     }
     let seen = paper::own_numbers("a checkpoint takes 12 ms\nof 1.78 copies\nin 4 groups of 8\n");

@@ -6,19 +6,20 @@
 //! start      time to start and end a job, by number of PEs
 //! advise     findings of the adviser, and checkpoints under its plan
 //! searched   states that the model checker explored: the table of docs/guarantees.md
-//! risk       the probability of losing a job, by the model of `oshinfo plan`
+//! risk       the probability of losing a job, by the closed form of `oshinfo plan`
 //! evaluation the newest record of `make evaluation`, if any
+//! local      local rollback compared with global rollback
+//! fewer      accesses in a ring before and after a loss, in shrink mode
+//! peers      runs of other systems: [`peers`](super::peers)
 //! ```
 //!
 //! Invariant: the paper states no measured number of its own. [`own_numbers`] finds violations;
 //! numbers that others published stand between two marks there.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use raidshmem_core::settings::BackupMode;
-use raidshmem_core::sizing::{Candidate, SizingInput, choose, risk};
+use raidshmem_core::sizing::risk;
 use serde_json::Value;
 
 use super::{page, rounded};
@@ -29,7 +30,7 @@ const SCORECARD: &str =
 const VERBS: &str = "benches/record/amd-epyc-gfni512/2026-11-22-00-32-24.json";
 
 /// Quotes a string for Typst.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
@@ -71,6 +72,8 @@ fn context(of: &Value) -> String {
         ("memory-gib", (of["memory_mib"].as_f64().unwrap_or(0.0) / 1024.0).round().to_string()),
         ("system", text("system")),
         ("load", text("load_before")),
+        ("load-after", text("load_after")),
+        ("quick", of["quick"].to_string()),
     ];
     let fields = fields.map(|(name, value)| format!("{name}: {}", quoted(&value)));
     format!("({})", fields.join(", "))
@@ -85,11 +88,12 @@ fn scorecard(path: &str) -> String {
         let most = if figure["direction"] == "min" { "at most" } else { "at least" };
         let _ = writeln!(
             text,
-            "    {}: (measured: {}, goal: {}, met: {}, reference: {}),",
+            "    {}: (measured: {}, goal: {}, met: {}, runs: {}, reference: {}),",
             quoted(figure["figure"].as_str().expect("a name")),
             quoted(&rounded(number("measured"))),
             quoted(&format!("{most} {}", number("goal"))),
             figure["met"],
+            figure["runs"],
             quoted(figure["peer"].as_str().expect("a peer")),
         );
     }
@@ -124,7 +128,6 @@ fn scaling() -> String {
     let csv = newest("scaling-", "scaling.csv").expect("a scaling study");
     let model = page(&csv.replace("scaling.csv", "scaling.txt"));
     let of = json(&csv.replace("scaling.csv", "context.json"));
-    let lines: Vec<String> = model.lines().map(quoted).collect();
     let rate = |what: &str| {
         let line = model.lines().find(|line| line.starts_with(what)).expect("an equation");
         let (_, rest) = line.split_once("reads at ").expect("a rate");
@@ -138,20 +141,11 @@ fn scaling() -> String {
             quoted(&percent(most))
         )
     };
-    let expected = |pes: &str| {
-        let begin = format!("expected, {pes} PEs");
-        let line = model.lines().find(|line| line.starts_with(&begin)).expect("what is expected");
-        let (_, time) = line.split_once(": ").expect("a time");
-        quoted(time)
-    };
     format!(
-        "(\n  machine: {},\n  checkpoint: {}, rebuild: {},\n  expected: {}, lines: ({},),\n  \
-         points: {},\n)",
+        "(\n  machine: {},\n  checkpoint: {}, rebuild: {},\n  points: {},\n)",
         context(&of),
         rate("checkpoint"),
         rate("rebuild"),
-        expected("100000"),
-        lines.join(", "),
         table(&page(&csv))
     )
 }
@@ -242,106 +236,56 @@ fn searched() -> String {
     )
 }
 
-/// The mean time between losses of a node, in years.
+/// The assumed mean time between losses of a node, in years, and the assumed size of a group.
 const YEARS: f64 = 5.0;
-/// Returns a job on `nodes` nodes of one PE, as input for `oshinfo plan`.
-fn site(nodes: usize) -> SizingInput {
-    SizingInput {
-        live: 64e9,
-        pes: nodes,
-        nodes,
-        mtbf: YEARS * 365.0 * 86_400.0 / nodes as f64,
-        link: 25e9,
-        copy: 100e9,
-        detection: 10.0,
-        memory: None,
-        risk: 1e-6,
-    }
+const GROUP: usize = 8;
+
+/// Returns the seconds between losses in a job on `nodes` nodes.
+fn mtbf(nodes: usize) -> f64 {
+    YEARS * 365.0 * 86_400.0 / nodes as f64
 }
 
-/// Seconds that a job waits when it ends and is started again, in addition to its recovery.
-const AGAIN: f64 = 300.0;
-
-/// Returns the chance to lose the job in 30 days: by its nodes, for each kind of protection.
-fn chances(nodes: usize) -> BTreeMap<&'static str, f64> {
-    let site = site(nodes);
-    let choice = choose(&site);
-    let of = |mode: BackupMode, parity: usize, size: Option<usize>| -> &Candidate {
-        let same = |c: &&Candidate| (c.mode, c.parity) == (mode, parity) && c.size == size;
-        choice.candidates.iter().find(same).expect("a candidate")
-    };
-    let one = of(BackupMode::Raid5, 1, Some(8));
-    let again = risk::Exposure {
-        nodes: nodes as f64,
-        group: 8,
-        groups: nodes as f64 / 8.0,
-        parity: 1,
-        mtbf: site.mtbf,
-        recovery: one.recovery + AGAIN,
-    };
-    let double = choice.candidates.iter().find(|c| c.mode == BackupMode::Double).expect("copies");
-    BTreeMap::from([
-        ("single", -(-risk::MONTH / site.mtbf).exp_m1()),
-        ("double", double.chance),
-        ("again", again.chance(risk::MONTH)),
-        ("one", one.chance),
-        ("two", of(BackupMode::Rs, 2, Some(8)).chance),
-        ("three", of(BackupMode::Rs, 3, Some(8)).chance),
-    ])
+/// Returns the chance to lose a job in 30 days because a group loses more than its parity.
+fn chance(nodes: usize, parity: usize, recovery: f64) -> f64 {
+    let groups = nodes as f64 / GROUP as f64;
+    let (nodes, mtbf) = (nodes as f64, mtbf(nodes));
+    let exposure = risk::Exposure { nodes, group: GROUP, groups, parity, mtbf, recovery };
+    exposure.chance(risk::MONTH)
 }
 
 fn risks() -> String {
-    let nodes = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
-    let point = |&nodes: &usize| {
-        let chances = chances(nodes);
-        let cells: Vec<String> = chances.iter().map(|(k, v)| format!("{k}: {v:.3e}")).collect();
-        format!("    (nodes: {nodes}, {}),\n", cells.join(", "))
-    };
-    let at = chances(4096);
-    let words = |key: &str| quoted(&odds(at[key]));
-    let site = site(4096);
-    let choice = choose(&site);
-    let one = choice.candidates.iter().find(|c| c.parity == 1 && c.size == Some(8)).expect("one");
+    let mut points = String::new();
+    for recovery in [10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0] {
+        let of = |nodes, parity| chance(nodes, parity, recovery);
+        let (few, many) = ((of(256, 1), of(256, 2)), (of(4096, 1), of(4096, 2)));
+        let _ = writeln!(
+            points,
+            "    (recovery: {recovery}, one-256: {:.3e}, two-256: {:.3e}, one-4096: {:.3e}, \
+             two-4096: {:.3e}),",
+            few.0, few.1, many.0, many.1
+        );
+    }
+    let losses = |nodes| quoted(&rounded(risk::MONTH / mtbf(nodes)));
     format!(
-        "(\n  points: (\n{}  ),\n  years: {YEARS}, live-gb: {}, link-gb: {}, detection: {}, again: \
-         {AGAIN}, recovery: {}, checkpoint: {}, interval-minutes: {},\n  at: (nodes: 4096, \
-         mtbf-hours: {}, single: {}, double: {}, again: {}, one: {}, two: {}, three: {}),\n)",
-        nodes.iter().map(point).collect::<String>(),
-        site.live / 1e9,
-        site.link / 1e9,
-        site.detection,
-        quoted(&rounded(one.recovery)),
-        quoted(&rounded(one.checkpoint)),
-        quoted(&rounded(one.interval / 60.0)),
-        quoted(&rounded(site.mtbf / 3600.0)),
-        words("single"),
-        words("double"),
-        words("again"),
-        words("one"),
-        words("two"),
-        words("three"),
+        "(\n  points: (\n{points}  ),\n  years: {YEARS}, group: {GROUP},\n  losses-256: {}, \
+         losses-4096: {}, launcher: {}, minute: {}, hour: {},\n)",
+        losses(256),
+        losses(4096),
+        quoted(&odds(-(-risk::MONTH / mtbf(1)).exp_m1())),
+        quoted(&odds(chance(4096, 1, 60.0))),
+        quoted(&odds(chance(4096, 1, 3600.0))),
     )
 }
 
-/// Prints a chance in percent, or as one in so many.
+/// Prints a chance in percent, or as one in so many, of two digits.
 fn odds(chance: f64) -> String {
-    const DIGITS: [char; 10] = [
-        '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}',
-        '\u{2078}', '\u{2079}',
-    ];
-    let many = 1.0 / chance;
-    if chance > 0.999 {
-        "more than 99.9 %".to_owned()
-    } else if chance > 0.001 {
-        format!("{} %", rounded(100.0 * chance))
-    } else if many < 1e6 {
-        let digits = 10f64.powi(many.log10().floor() as i32 - 1);
-        format!("one in {},000", (many / digits).round() * digits / 1000.0)
-    } else {
-        let power = (many.log10().round() as usize).to_string();
-        let power: String = power.bytes().map(|d| DIGITS[usize::from(d - b'0')]).collect();
-        format!("one in 10{power}")
+    if chance > 0.001 {
+        return format!("{} %", rounded(100.0 * chance));
     }
+    let many = 1.0 / chance;
+    let digits = 10f64.powi(many.log10().floor() as i32 - 1);
+    let many = ((many / digits).round() * digits) as u64;
+    format!("one in {},{:03}", many / 1000, many % 1000)
 }
 
 /// Returns the record of `make evaluation`, each of its tables by its name.
@@ -373,6 +317,23 @@ fn evaluation() -> String {
     )
 }
 
+/// Returns local rollback compared with global rollback.
+fn local() -> String {
+    let path = newest("local-", "local.csv").expect("a record of local rollback");
+    let of = json(&path.replace("local.csv", "context.json"));
+    let csv = page(&path);
+    let (heading, rows) = csv.split_once('\n').expect("a heading");
+    let heading = heading.replace(['(', ')'], "").replace('%', "percent").replace(' ', "-");
+    let (machine, points) = (context(&of["context"]), table(&format!("{heading}\n{rows}")));
+    format!("(machine: {machine}, rounds: {}, points: {points})", of["rounds"])
+}
+
+fn fewer() -> String {
+    let path = newest("fewer-", "ring.csv").expect("a record of shrink mode");
+    let of = json(&path.replace("ring.csv", "figures.json"));
+    format!("(machine: {}, points: {})", context(&of["context"]), table(&page(&path)))
+}
+
 /// Returns the whole file.
 pub fn figures() -> String {
     let parts = [
@@ -384,6 +345,9 @@ pub fn figures() -> String {
         ("searched", searched()),
         ("risk", risks()),
         ("evaluation", evaluation()),
+        ("local", local()),
+        ("fewer", fewer()),
+        ("peers", super::peers::peers()),
     ];
     let mut text = String::from(
         "// Printed from records by `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures`: \

@@ -8,11 +8,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::net::Net;
+use rustix::process::Signal;
+
+use super::net::{Net, agent};
+use super::support::processes::signal;
 use super::support::{Job, Outcome, jacobi, mounts};
 
 /// Long enough that two sets are on disk before the end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
+
+const FELL: &str = ": all PEs begin again from set ";
 
 /// Hosts, with a disk for each.
 struct Disks {
@@ -129,4 +134,47 @@ fn a_disk_that_was_wiped_is_repaired_and_two_are_not() {
     let lines = outcome.err.lines().filter(|line| line.starts_with("oshrun: ")).count();
     outcome.check(lines == 1, "one line was expected");
     outcome.check(jacobi::sum(&outcome.out).is_none(), "no sum was expected");
+}
+
+/// A folder that all hosts share serves the hosts that are left.
+#[test]
+fn two_lost_hosts_of_four_send_the_job_back_to_the_shared_disk() {
+    needs!(has_ucx);
+    let disks = Disks::new(4);
+    let folder = disks.folder.join("shared");
+    fs::create_dir_all(&folder).expect("a folder");
+    let job = disks.net.job(&[1, 1, 1, 1]).args(&["--fabric", "ucx", "--verbose"]);
+    let job = job.mode("raid5").env("SHMEM_FT_STORE_EVERY", "1").with_orphans();
+    let job = job.env("SHMEM_FT_STORE", folder.to_str().expect("a plain name"));
+    let mut run = jacobi::job(job, LONG).start();
+    run.wait_for_another("is on disk");
+    [1, 2].into_iter().for_each(|host| disks.net.kill(host, None));
+    run.wait_for(FELL);
+    let outcome = run.finish();
+    outcome.right_sum(LONG);
+    outcome.check(outcome.count(FELL) == 1, "one fall was expected");
+}
+
+/// The memory of two PEs is lost with one of the disks: a process dies whose memory is not adopted,
+/// and a host. Parity files replace what was on that disk.
+#[test]
+fn a_lost_disk_of_four_does_not_keep_a_job_from_falling_back() {
+    needs!(has_ucx);
+    let disks = Disks::new(4);
+    let seen = disks.seen();
+    let job = disks.job(&[0, 1, 2, 3]).args(&["--verbose"]).env("SHMEM_FT_STORE_EVERY", "1");
+    let job = job.env("SHMEM_FT_ADOPT", "0");
+    let job = job.env("SHMEM_FT_STORE", seen.to_str().expect("a plain name"));
+    let mut run = jacobi::job(job, LONG).start();
+    run.wait_for_another("is on disk");
+    let agent = agent(&run, 1).pid;
+    let pe = run.processes().into_iter().find(|found| found.parent == agent).expect("a PE").pid;
+    // No PE is restored while an agent stands still.
+    signal(agent, Signal::STOP);
+    signal(pe, Signal::KILL);
+    disks.net.kill(2, None);
+    signal(agent, Signal::CONT);
+    run.wait_for(FELL);
+    let outcome = run.finish();
+    outcome.right_sum(LONG).says("PE 2 is rebuilt from the parity there");
 }

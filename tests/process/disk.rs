@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Returns the newest set.
-    fn newest(&self) -> (u64, PathBuf) {
+    pub(super) fn newest(&self) -> (u64, PathBuf) {
         let number = |name: &String| name.strip_prefix("set-")?.parse::<u64>().ok();
         let newest = self.names().iter().filter_map(number).max().expect("a set");
         (newest, self.0.join(format!("set-{newest}")))

@@ -74,6 +74,7 @@ mod disk;
 mod disks;
 mod dump;
 mod exits;
+mod falls;
 mod fewer;
 mod heal;
 mod inherited;

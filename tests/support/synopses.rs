@@ -65,7 +65,7 @@ pub fn program() -> String {
 pub fn generic_names() -> usize {
     let names: std::collections::BTreeSet<&str> =
         emit::signatures().iter().filter_map(|signature| signature.generic).collect();
-    names.len() + 1
+    names.iter().filter(|name| name.starts_with("shmem_")).count() + 1
 }
 
 /// Returns the prototypes in a man page's synopsis. Their words are in two fonts, separated by

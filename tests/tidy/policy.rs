@@ -13,8 +13,14 @@ use super::files::{File, expect_none, rust, snippet};
 const ASKS_MAX: usize = 24;
 
 /// Queries for the policy.
-const QUERIES: &[&str] =
-    &[".logs()", "World::logs", ".is_on()", ".shrinks()", ".goes_back()", ".goes_back_together()"];
+const QUERIES: &[&str] = &[
+    ".logs()",
+    "World::logs",
+    ".is_on()",
+    ".shrinks()",
+    ".rolls_back_after_loss()",
+    ".always_rolls_all_back()",
+];
 
 /// The policy, the dispatch of operations and of collectives, and the executors that they choose.
 const DISPATCH: &[&str] = &[

@@ -35,6 +35,10 @@ pub struct Wanted<'a> {
     pub protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
     /// Damaged files, each with its host.
     pub damages: &'a [(usize, Damage)],
+    /// Returns true for a set that may be taken.
+    pub may_be: &'a dyn Fn(&Manifest) -> bool,
+    /// True if each host is the node of its number already.
+    pub are_nodes: bool,
 }
 
 /// The starting point of the job.
@@ -79,7 +83,8 @@ type Files<'a> = BTreeMap<(Content, Pe), &'a str>;
 /// # Errors
 /// The mismatch, as text.
 pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
-    let all = candidates(hosts);
+    let mut all = candidates(hosts);
+    all.retain(|it| (wanted.may_be)(&it.manifest));
     let named = |it: &&Candidate| wanted.set.is_none_or(|set| it.set == set);
     let mut passed = Vec::new();
     for candidate in all.iter().filter(named) {
@@ -137,10 +142,14 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
     }
     let files: Vec<Files> = hosts.iter().map(|host| files(host, manifest)).collect();
     let has = |host: usize, content, pe| files[host].contains_key(&(content, pe));
-    let host_of = assign(hosts.len(), |node, host| {
+    let files_for = |node, host| {
         let homes = Pe::all(pes).filter(|pe| wanted.home[pe.at()] as usize == node);
         homes.filter(|&pe| has(host, Content::Data, pe)).count()
-    });
+    };
+    let host_of = match wanted.are_nodes {
+        true => (0..hosts.len()).collect(),
+        false => assign(hosts.len(), files_for),
+    };
     let mut folders = vec![BTreeSet::new(); hosts.len()];
     let (mut node_of, mut lost, mut bare) = (Vec::new(), Vec::new(), BTreeSet::new());
     for pe in Pe::all(pes) {

@@ -25,14 +25,8 @@ pub struct Code {
 impl Code {
     /// Returns the code of a job.
     pub fn of(protection: &Protection) -> Code {
-        // A layout has a name of its own, so that older sets are not decoded by another one.
-        let scheme = match protection.mode.scheme(protection.plan.parity) {
-            None => "none", // and no files
-            Some(Scheme::Mirror) => "mirror",
-            Some(Scheme::Raid4) => "raid4",
-            Some(Scheme::Raid5) => "raid5",
-            Some(Scheme::Rs { .. }) => "rs",
-        };
+        let scheme = protection.mode.scheme(protection.plan.parity);
+        let scheme = scheme.map_or("none", Scheme::name); // without a scheme there are no files
         let groups = protection.shapes.iter().map(|shape| shape.members.clone()).collect();
         Code { scheme: scheme.to_owned(), parity: protection.plan.parity as u32, groups }
     }
@@ -52,15 +46,10 @@ impl Code {
     /// # Errors
     /// This build does not know the scheme, or a group does not suit it, as text.
     pub fn groups(&self) -> Result<Vec<GroupLayout>, String> {
-        let scheme = match self.scheme.as_str() {
-            "mirror" => Scheme::Mirror,
-            "raid4" => Scheme::Raid4,
-            "raid5" => Scheme::Raid5,
-            "rs" => Scheme::Rs { parity: self.parity as usize },
-            other => {
-                return Err(format!("its parity is of another kind, {}", other.escape_debug()));
-            }
-        };
+        let is_it = |scheme: &Scheme| scheme.name() == self.scheme;
+        let scheme = Scheme::all(self.parity as usize).find(is_it).ok_or_else(|| {
+            format!("its parity is of another kind, {}", self.scheme.escape_debug())
+        })?;
         let group = |members: &Vec<Pe>| GroupLayout::new(scheme, members.clone());
         let groups = self.groups.iter().map(group).collect::<Result<_, _>>();
         groups.map_err(|error| format!("its parity: {error}"))

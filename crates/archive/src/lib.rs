@@ -21,7 +21,7 @@
 //! compress                    the stored form of a tile
 //! owner  tiles  code          the owner of a file; its tiles; the parity computation
 //! part  parity  manifest      the files of a PE; the manifest that makes a set complete
-//! judge                       the decision if all data of a set can be read or decoded
+//! judge  lineage              the decision if a set can be read or decoded; the sets of a job
 //! choose  rebuilt             disks from which a job can start; sets of another program build
 //! objects                     the objects of a PE by name
 //! program  schedule  pace     identity of the program; the checkpoint to store; write rate
@@ -38,6 +38,7 @@ pub mod code;
 pub mod compress;
 pub mod error;
 pub mod judge;
+pub mod lineage;
 pub mod manifest;
 pub mod objects;
 pub mod owner;

@@ -45,8 +45,8 @@ pub enum Order {
     Drop { node: u32, number: CheckpointNumber },
     /// A complete set; the job must stop if it is the `last`.
     Stored { number: CheckpointNumber, set: u64, sizes: Sizes, took: Duration, last: bool },
-    /// A warning to print.
-    Warn(String),
+    /// A set that could not be completed, with a warning to print if there is something new to say.
+    NotStored { number: CheckpointNumber, warning: Option<String> },
 }
 
 /// The files of a set.
@@ -209,10 +209,11 @@ impl Schedule {
         }
     }
 
-    /// Records that the job resumed from that checkpoint, which is on disk.
-    pub fn resumed(&mut self, number: CheckpointNumber) {
-        self.last = Some((number, Duration::ZERO));
-        self.tempo.from = (number, Duration::ZERO);
+    /// Records that the job begins from that checkpoint, which is on disk, at `now`.
+    pub fn resumed(&mut self, number: CheckpointNumber, now: Duration) {
+        self.last = Some((number, now));
+        self.tempo.from = (number, now);
+        self.stop = self.stop.map(|agreed| agreed.min(number));
     }
 
     /// Records that checkpoint `number` was agreed; `node_of` holds the node of each PE.
@@ -375,8 +376,17 @@ impl Schedule {
         orders
     }
 
-    /// Returns the warning about a failure, unless it was reported before or is of no interest.
+    /// Returns the report of a failure; None if the job is being stopped.
     fn told(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<Order> {
+        let warning = match failure {
+            Failure::Stopped => return None,
+            failure => self.warning(number, node, failure),
+        };
+        Some(Order::NotStored { number, warning })
+    }
+
+    /// Returns the warning about a failure, unless it was reported before or is of no interest.
+    fn warning(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<String> {
         let words = match failure {
             Failure::Stopped => return None,
             Failure::Late if self.tempo.word < LONGEST_WORD => {
@@ -398,7 +408,7 @@ impl Schedule {
             Failure::Refused(why) => format!("node {node}: {why}"),
         };
         let is_new = !std::mem::replace(&mut self.warned, true);
-        is_new.then(|| Order::Warn(format!("checkpoint {number} is not on disk: {words}")))
+        is_new.then(|| format!("checkpoint {number} is not on disk: {words}"))
     }
 }
 

@@ -9,6 +9,10 @@ use crate::signals::name;
 /// Exit status of a job that fault tolerance could not save.
 pub const UNRECOVERABLE: i32 = 3;
 
+/// Exit status of a job that a batch system may submit again: it continues from a set on disk
+/// (`EX_TEMPFAIL`).
+pub const REQUEUE: i32 = 75;
+
 /// The way a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {

@@ -248,10 +248,14 @@ pub enum Down {
         net: Option<(Secret, u16)>,
         stop_signal: Option<i32>,
     },
-    /// Sent before `Configure`: list the checkpoints on this disk below `folder`.
+    /// List the checkpoints on this disk below `folder`: before `Configure`, or while the job falls
+    /// back to disk.
     List { folder: String },
     /// Read all files in these checkpoint folders in full, and report damage.
     Check { folders: Vec<String> },
+    /// The job fell back to disk: its PEs begin from that set. Its further sets are those of the
+    /// job `sets`, since checkpoint numbers repeat.
+    BeginFrom { resume: Resume, sets: u64 },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The node to watch, if any, and its heartbeat address.
@@ -309,7 +313,7 @@ pub enum Down {
 pub enum Up {
     /// First message: the bindings of its PEs, with its memory file if other nodes may map it.
     Bound(Vec<Bound>),
-    /// The checkpoints on this disk; sent before anything else.
+    /// The checkpoints on this disk.
     Held(Vec<Held>),
     /// The damaged files.
     Checked(Vec<Damage>),
@@ -393,7 +397,7 @@ pub enum PeMessage {
     /// It has reached its first checkpoint call; `record` has the results of the calls before it.
     PreludeOver { record: Vec<u8> },
     /// A PE was lost, and there is a reason against local rollback.
-    GoBack { why: String },
+    RollAllBack { why: String },
     /// It needs, after its local rollback, PEs that are in `shmem_finalize` already.
     NeedsOthers,
     /// It left `shmem_finalize`; its end no longer counts as a death.

@@ -70,6 +70,14 @@ rules! {
     /// The waker does not fence between its store and its check for sleepers.
     WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_sees_or_is_seen";
 
+    // Falling back to disk.
+    /// A set is chosen while processes of PEs still live.
+    FallsAmongTheLiving = "falls-among-the-living", unit, "no_set_is_chosen_while_a_pe_lives";
+    /// A job begins from disk again and again without getting further.
+    FallsForever = "falls-forever", unit, "a_job_falls_only_so_often_without_progress";
+    /// A batch system is to submit a job again that crashed without the loss of a node.
+    CrashRequeued = "crash-requeued", unit, "only_a_job_that_lost_nodes_and_got_on_is_requeued";
+
     // The store.
     /// A stamp is accepted for any tile.
     StampBelieved = "stamp-believed", unit, "a_stamp_refuses_every_flipped_bit";

@@ -47,10 +47,7 @@ mod values;
 pub use kind::ValueKind;
 pub use table::{Setting, Settings, table};
 pub use text::{in_force, markdown};
-pub use values::{
-    BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
-    Provider, Rollback, StoreLayout, Substitute, Trace, Track,
-};
+pub use values::*;
 
 /// The setting whose default depends on another one.
 const PARITY: &str = "SHMEM_FT_PARITY";

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use raidshmem_archive::choose;
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::Held;
@@ -24,6 +24,11 @@ use super::held;
 use super::reader::{ReadError, SetReader};
 use super::repair::{Repair, repair};
 use super::sets::{self, Set};
+
+/// Returns the description of the options.
+pub fn command() -> clap::Command {
+    Words::command()
+}
 
 /// Lists the checkpoints in a folder of SHMEM_FT_STORE, the newest first.
 #[derive(Debug, Parser)]

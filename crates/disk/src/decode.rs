@@ -88,6 +88,7 @@ impl Decoder {
         });
         Order {
             job: manifest.job,
+            sets: manifest.job,
             n_pes: manifest.entries.len() as u32,
             heap_len: manifest.heap_len,
             number: manifest.number,

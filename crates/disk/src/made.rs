@@ -176,6 +176,7 @@ fn order(level: u32, has_parity: bool) -> Order {
     let share = ParityShare { pe: Pe(0), chunks: 1, held: 1 };
     Order {
         job: JOB,
+        sets: JOB,
         n_pes: PES,
         heap_len: HEAP,
         number: NUMBER,

@@ -37,8 +37,10 @@ use super::variables::SavedProgram;
 
 /// The description of a write.
 pub struct Order {
-    /// The job.
+    /// The job, as memory names it.
     pub job: u64,
+    /// The job that the files name.
+    pub sets: u64,
     /// The number of its PEs.
     pub n_pes: u32,
     /// Bytes of each symmetric heap.
@@ -59,7 +61,7 @@ pub struct Order {
 
 impl Order {
     fn owner(&self, pe: Pe) -> Owner {
-        let Order { job, number, n_pes, heap_len, .. } = *self;
+        let Order { sets: job, number, n_pes, heap_len, .. } = *self;
         Owner { job, number, pe, n_pes, heap_len }
     }
 
@@ -93,7 +95,7 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
     let (ahead, spill) = shares(order.how.memory);
     let claims = claims.filter(|claims| claims.number == order.number);
     let claims = claims.map_or_else(|| order.claims(spill), Ok)?;
-    let folder = sets::part_folder(&order.folder, order.job, order.number);
+    let folder = sets::part_folder(&order.folder, order.sets, order.number);
     step();
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;

@@ -119,7 +119,7 @@ impl<T: Inside, const N: usize> Turns<T, N> {
         place.pe.store(pe.0, Ordering::Relaxed);
         place.offset.store(offset, Ordering::Relaxed);
         place.state.store(LEFT, Ordering::Release);
-        // An update, so that the thread inside, which reads the last one, sees the earlier puts too.
+        // An update: the thread inside, which reads the last one, sees the earlier puts, too.
         self.any.swap(true, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with the fence of a thread that exits
         drop(self.try_enter());

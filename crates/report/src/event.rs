@@ -50,10 +50,15 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
+    /// A checkpoint that was due on disk could not be written completely.
+    NotStored { checkpoint: CheckpointNumber },
     /// PEs were lost, with their node if one is named.
     Lost { pes: Vec<Pe>, node: Option<u32>, cause: String },
     /// Another process took over that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
+    /// More was lost than the parity covers, for the reason `why`: all PEs begin again from that
+    /// set, with the files of the PEs in `rebuilt` decoded from parity.
+    FellBack { checkpoint: CheckpointNumber, set: u64, why: String, rebuilt: Vec<Pe> },
     /// The single losses that would end the job have changed.
     Survives(Survival),
     /// A line that oshrun printed.
@@ -75,7 +80,9 @@ impl What {
             What::Lost { .. } => &[Recovery, Story, Statistics, Metrics],
             What::Started | What::Replaced { .. } => &[Story],
             What::Survives(_) => &[Story, Metrics],
-            What::Stored { .. } => &[Statistics, Lines],
+            What::Stored { .. } => &[Statistics, Metrics, Lines],
+            What::NotStored { .. } => &[Metrics],
+            What::FellBack { .. } => &[Story, Statistics, Metrics],
             What::Report(report) => report.readers(),
             What::Began { .. } | What::Said { .. } | What::LeftOut { .. } | What::Ended { .. } => {
                 &[]
@@ -94,10 +101,12 @@ impl What {
             What::Lost { pes, .. } => pes.clone(),
             What::Survives(survival) => survival.fatal_pes.clone(),
             What::Replaced { pe, .. } => vec![*pe],
+            What::FellBack { rebuilt, .. } => rebuilt.clone(),
             What::Report(report) => report.pes(),
             What::Began { .. }
             | What::Started
             | What::Stored { .. }
+            | What::NotStored { .. }
             | What::Said { .. }
             | What::LeftOut { .. }
             | What::Ended { .. } => Vec::new(),
@@ -112,6 +121,8 @@ impl What {
             What::Began { .. }
             | What::Started
             | What::Stored { .. }
+            | What::NotStored { .. }
+            | What::FellBack { .. }
             | What::Survives(_)
             | What::Said { .. }
             | What::LeftOut { .. }

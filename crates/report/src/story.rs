@@ -41,6 +41,8 @@ pub struct Recovery {
     /// The time of the state that the program rolled back to; later work was repeated.
     pub base: Duration,
     pub checkpoint: Option<CheckpointNumber>,
+    /// The set on disk from which all PEs began again, and why.
+    pub fell: Option<(u64, String)>,
     /// The PE that continued alone.
     pub alone: Option<Pe>,
     pub steps: Vec<(Duration, RecoveryStep)>,
@@ -115,6 +117,11 @@ impl Story {
             What::Replaced { pe, node, .. } => {
                 if let Some(last) = self.recoveries.last_mut() {
                     last.replaced.insert(*pe, (*time, *node));
+                }
+            }
+            What::FellBack { set, why, .. } => {
+                if let Some(last) = self.recoveries.last_mut() {
+                    last.fell = Some((*set, why.clone()));
                 }
             }
             What::Survives(survival) => {

@@ -13,6 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -273,6 +274,7 @@ fn refuse(world: &World, words: String) -> i32 {
     }
     if world.is_reporter() {
         complain(&words);
+        world.members.report(ProgressReport::Refused { why: words });
     }
     FAILURE
 }
@@ -295,7 +297,7 @@ fn names_of_lost(world: &World) -> String {
 pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
-    world.loss_response().is_asked();
+    world.loss_response().note_query();
     let lost = world.members.lost().into_iter();
     let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()

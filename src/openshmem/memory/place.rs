@@ -96,7 +96,7 @@ impl SegmentRange {
 
     /// Returns the address in this process, for `shmem_ptr`, or null. The program may keep it.
     pub fn pointer(&self) -> *mut u8 {
-        if !self.world.loss_response().gives_pointer_to(self.pe) {
+        if !self.world.loss_response().may_hold_pointer_to(self.pe) {
             return std::ptr::null_mut();
         }
         self.world.reached.keep(self.pe);

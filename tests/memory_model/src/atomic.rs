@@ -14,7 +14,7 @@ pub use loom::sync::{Mutex, MutexGuard};
 /// A place in the code of the library: its file, line and column.
 pub type Site = (&'static str, u32, u32);
 
-/// What an access does.
+/// The effect of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     Load,

@@ -94,9 +94,9 @@ impl Job {
         let op = self.program.pes[own.pe].get(own.call).copied();
         let me = own.pe;
         if op.is_none() && own.way == LogMode::Logged && !begins {
-            let goes_back = Sight { job: self, me, process }.all_go_back();
+            let rolls_back = Sight { job: self, me, process }.all_roll_back();
             self.finished();
-            return Some(if goes_back { Stop::Cut } else { Stop::Blocked });
+            return Some(if rolls_back { Stop::Cut } else { Stop::Blocked });
         }
         if let (false, Some(op)) = (begins, op)
             && self.uses_own(process, op)
@@ -104,7 +104,7 @@ impl Job {
             return None;
         }
         let enters = self.processes[process].script.is_empty();
-        if enters && (Sight { job: self, me, process }).all_go_back() {
+        if enters && (Sight { job: self, me, process }).all_roll_back() {
             return Some(Stop::Cut);
         }
         let mut caller = Caller::new(self, process);

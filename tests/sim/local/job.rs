@@ -310,6 +310,7 @@ impl Job {
                     self.at(time, What::Up(Box::new(MembershipEvent::Rested { pe })));
                 }
                 Action::KillNode { .. } | Action::Lost { .. } | Action::Survives(_) => {}
+                Action::GiveUp { .. } | Action::ChooseSet { .. } => {} // its jobs write no sets
                 Action::Say(line) => self.note(|| line),
                 Action::Tell(_) => {}
             }
@@ -432,7 +433,7 @@ impl Job {
         if !is_valid {
             self.wrong = Some(format!("PE {me} rolls all back: {why}\n{}", self.stand()));
         }
-        self.says(process, PeMessage::GoBack { why: format!("PE {me}: {why}") });
+        self.says(process, PeMessage::RollAllBack { why: format!("PE {me}: {why}") });
     }
 
     /// Returns true if another lost PE, not yet restored, has an operation in doubt.

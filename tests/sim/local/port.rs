@@ -112,7 +112,7 @@ impl<'a> Caller<'a> {
     pub fn wait(&mut self, is_so: impl FnOnce(&Sight) -> bool) -> Result<(), Stop> {
         self.shared(|sight| match is_so(sight) {
             true => Ok(()),
-            false if sight.all_go_back() => Err(Stop::Cut),
+            false if sight.all_roll_back() => Err(Stop::Cut),
             false => Err(Stop::Blocked),
         })
     }
@@ -205,7 +205,7 @@ impl Sight<'_> {
     }
 
     /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
-    pub fn all_go_back(&mut self) -> bool {
+    pub fn all_roll_back(&mut self) -> bool {
         let view = Rc::clone(self.job.page(self.own().node));
         let own = self.own_mut();
         if view.number == own.works && own.way != LogMode::Plain {
@@ -463,7 +463,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn adopt_view(&mut self) -> Result<(), Stop> {
-        self.private(|sight| if sight.all_go_back() { Err(Stop::Cut) } else { Ok(()) })
+        self.private(|sight| if sight.all_roll_back() { Err(Stop::Cut) } else { Ok(()) })
     }
 
     fn has_no_record(&mut self) -> Stop {

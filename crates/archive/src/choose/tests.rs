@@ -45,7 +45,16 @@ fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
 }
 
 fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
-    choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5, damages: &[] })
+    choose(hosts, &wanted(None, &raid5, &[]))
+}
+
+/// Returns a search that is not limited to the sets of one job.
+fn wanted<'a>(
+    set: Option<u64>,
+    protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
+    damages: &'a [(usize, Damage)],
+) -> Wanted<'a> {
+    Wanted { set, home: &HOMES, protect, damages, may_be: &|_| true, are_nodes: false }
 }
 
 /// Returns the most PEs that can be at home, by trying every order of the hosts.
@@ -126,10 +135,7 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
     assert_eq!((chosen.set, chosen.manifest.job), (5, 7));
     let why = "unrecoverable: group 0 lost PEs 0,2, parity 1";
     assert_eq!(chosen.passed, [format!("set 6 is skipped: {why}")]);
-    let named = |set| {
-        choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5, damages: &[] })
-            .map(|it| it.manifest.job)
-    };
+    let named = |set| choose(&hosts, &wanted(Some(set), &raid5, &[])).map(|it| it.manifest.job);
     assert_eq!(named(5), Ok(7));
     assert_eq!(named(6), Err(format!("set 6: {why}")));
     assert_eq!(named(4), Err("expected @6 or @5".to_owned()));
@@ -140,7 +146,7 @@ fn mismatches_are_reported() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
     let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
-        choose(hosts, &Wanted { set: Some(5), home, protect, damages: &[] })
+        choose(hosts, &Wanted { home, ..wanted(Some(5), protect, &[]) })
     };
     let two = of(&[0, 1], &raid5, &hosts).unwrap_err();
     assert_eq!(two, "set 5: it is of 3 PEs; expected -n 3");
@@ -207,8 +213,8 @@ fn a_set_is_taken_just_where_parity_repairs_each_damaged_tile() {
                 .filter(|it| !tiles(members[it.member].at(), Content::Parity).is_empty());
             data.count() + parity.count() <= 1
         });
-        let wanted = Wanted { set: None, home: &HOMES, protect: &raid5, damages: &damages };
-        let chosen = choose(&hosts, &wanted).expect("the older one is whole");
+        let chosen =
+            choose(&hosts, &wanted(None, &raid5, &damages)).expect("the older one is whole");
         assert_eq!(chosen.set, if bears { 6 } else { 5 }, "{damages:?}");
         if !bears {
             let [passed] = &chosen.passed[..] else { panic!("{:?}", chosen.passed) };
@@ -229,7 +235,7 @@ fn a_damaged_file_counts_where_no_parity_fits_and_a_broken_one_as_lost() {
     };
     let rs = |_: &[usize]| Some(protection(BackupMode::Rs, 2, 3));
     let chosen = |damages: &[_], protect: &dyn Fn(&[usize]) -> Option<Protection>| {
-        choose(&hosts, &Wanted { set: None, home: &HOMES, protect, damages })
+        choose(&hosts, &wanted(None, protect, damages))
     };
     let one = [damage(1, Some(vec![3]), Content::Data)];
     let why = chosen(&one, &rs).unwrap_err();

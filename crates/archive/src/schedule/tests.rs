@@ -69,13 +69,14 @@ fn every_node_commits_on_its_own_disk_after_all_have_written() {
     assert_eq!(plan.written(2, N(2), local(&[2], 9)).len(), 2);
     let orders = plan.committed(2, N(2), Err(Failure::Refused("gone".into())), SECOND);
     let words = "checkpoint 2 is not on disk: node 2: gone".to_owned();
-    assert_eq!(orders, [Order::Warn(words)], "nothing is dropped");
+    let told = |number, warning| Order::NotStored { number, warning };
+    assert_eq!(orders, [told(N(2), Some(words))], "nothing is dropped");
     assert_eq!(plan.interrupted(), []);
     assert_eq!(plan.committed(0, N(2), Ok(9), SECOND), []);
     plan.checkpoint(N(3), &NODES, SECOND);
     plan.written(0, N(3), local(&[0, 1], 9));
     let orders = plan.written(2, N(3), files(&[2]));
-    assert_eq!(orders.len(), 2, "parity is missing, as was reported before: {orders:?}");
+    assert_eq!(orders[2..], [told(N(3), None)], "parity is missing, as was reported before");
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn with_an_interval_the_first_set_is_written_after_it() {
 #[test]
 fn a_loss_drops_the_set_without_a_message_and_a_disk_with_one() {
     let mut plan = schedule(Every::Checkpoints(1));
-    plan.resumed(N(7));
+    plan.resumed(N(7), Duration::ZERO);
     assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
     plan.checkpoint(N(8), &NODES, SECOND);
     let dropped = |number| [0, 2].map(|node| Order::Drop { node, number });
@@ -105,9 +106,11 @@ fn a_loss_drops_the_set_without_a_message_and_a_disk_with_one() {
     let orders = plan.written(2, N(9), full());
     assert_eq!(orders[..2], dropped(N(9)));
     let words = "checkpoint 9 is not on disk: node 2: full".to_owned();
-    assert_eq!(orders[2..], [Order::Warn(words)]);
+    let told = |number, warning| Order::NotStored { number, warning };
+    assert_eq!(orders[2..], [told(N(9), Some(words))]);
     plan.checkpoint(N(10), &NODES, SECOND);
-    assert_eq!(plan.written(2, N(10), full()), dropped(N(10)), "said once");
+    let orders = plan.written(2, N(10), full());
+    assert_eq!((&orders[..2], &orders[2..]), (&dropped(N(10))[..], &[told(N(10), None)][..]));
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn the_second_overtaken_set_in_a_row_is_reported() {
         }
         tried.push(number.0);
         let orders = plan.written(0, number, Err(Failure::Overtaken));
-        let is_warning = |order: &Order| matches!(order, Order::Warn(_));
+        let is_warning = |order: &Order| matches!(order, Order::NotStored { warning: Some(_), .. });
         warned.extend(orders.iter().any(is_warning).then_some(number.0));
     }
     assert_eq!((tried, warned), (vec![10, 11, 21, 31], vec![11]));
@@ -169,7 +172,12 @@ fn sets_of(tempo: Duration, word: Duration) -> Vec<bool> {
                     sets.push(is_there);
                     let files = if is_there { files(&[0]) } else { Err(Failure::Late) };
                     let orders = plan.written(0, number, files);
-                    assert!(!orders.iter().any(|order| matches!(order, Order::Warn(_))));
+                    assert!(
+                        !orders.iter().any(|order| matches!(
+                            order,
+                            Order::NotStored { warning: Some(_), .. }
+                        ))
+                    );
                     plan.committed(0, number, Ok(1), now);
                 }
                 _ => {}
@@ -203,7 +211,7 @@ fn a_loss_drops_claims_and_late_messages_are_reported() {
     let now = SECOND + Duration::from_millis(1);
     assert_eq!(plan.checkpoint(N(2), &NODES, now), [claim(0, &[0, 1], 3), claim(2, &[2], 3)]);
     assert_eq!(plan.interrupted(), [0, 2].map(|node| Order::Drop { node, number: N(3) }));
-    let is_warning = |order: &Order| matches!(order, Order::Warn(_));
+    let is_warning = |order: &Order| matches!(order, Order::NotStored { warning: Some(_), .. });
     let mut is_told = |number: CheckpointNumber| {
         let now = SECOND + Duration::from_millis(number.0);
         let orders = plan.checkpoint(number, &NODES, now);

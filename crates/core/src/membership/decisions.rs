@@ -54,6 +54,11 @@ impl Decisions {
         self.verdict.get_or_insert((status, words));
     }
 
+    /// Forgets the reports that the job cannot continue: it begins again from disk.
+    pub fn forget_verdict(&mut self) {
+        self.verdict = None;
+    }
+
     /// Returns the first report that the job cannot continue.
     pub fn verdict(&self) -> Option<&(i32, String)> {
         self.verdict.as_ref()

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::*;
+use crate::ended::UNRECOVERABLE;
 use crate::settings::Fabric;
 
 #[derive(Clone)]
@@ -157,6 +158,8 @@ fn name(event: &MembershipEvent) -> &'static str {
         MembershipEvent::Message { .. } => "verdict",
         MembershipEvent::Rested { .. } => "held back for long enough",
         MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",
+        MembershipEvent::SetStored => "stored",
+        MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => "fell back",
     }
 }
 

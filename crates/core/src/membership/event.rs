@@ -3,7 +3,7 @@
 use crate::ended::Ended;
 use crate::message::{Down, PeMessage, ProcId, ProgressReport};
 use crate::placement::survival::Survival;
-use crate::quantity::{Pe, ViewNumber};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 
 /// An event that the launcher reports.
 #[derive(Debug, Clone)]
@@ -24,6 +24,12 @@ pub enum MembershipEvent {
     Opinion { by: u32, about: u32, alive: bool },
     /// The delay of a substitute for that PE is over.
     Rested { pe: Pe },
+    /// A set of the job is on disk.
+    SetStored,
+    /// The requested set was found: PE k begins on node `node_of[k]`.
+    SetChosen { number: CheckpointNumber, node_of: Vec<u32> },
+    /// No set holds on the disks that are left, for the reason `why`.
+    NoSet { why: String },
     /// A node has published this view.
     Shown { node: u32, number: ViewNumber },
 }
@@ -47,6 +53,11 @@ pub enum Action {
     Survives(Survival),
     /// Pass on a progress report, for users and tests.
     Tell(ProgressReport),
+    /// Record that the job gives up the data in memory, for the reason `why`.
+    GiveUp { why: String },
+    /// Find the newest set that holds, and report it; PE k begins on node `home[k]`, unless its
+    /// file is on the disk of another node.
+    ChooseSet { home: Vec<u32> },
     /// End the job.
     End { status: i32, words: Option<String> },
 }

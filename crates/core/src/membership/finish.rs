@@ -8,22 +8,21 @@ use super::decisions::Decisions;
 use super::members::{Members, PeStage};
 use super::nodes::LivingNodes;
 use crate::ended::Ended;
-use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 use crate::view::State;
 
 impl Members {
-    /// Ends the job: `pe`, which rolled back locally, needs PEs that have entered `shmem_finalize`.
-    pub(super) fn needs_others(&self, pe: Pe, out: &mut Decisions) {
+    /// Returns why the job cannot continue: `pe`, which rolled back locally, needs PEs that have
+    /// entered `shmem_finalize`.
+    pub(super) fn needs_others(&self, pe: Pe) -> String {
         let other =
             self.pes.iter().position(|pe| pe.stage == PeStage::Finalizing).unwrap_or(pe.at());
-        let words = format!(
+        format!(
             "unrecoverable: PE {pe} was lost when PE {other} had already entered shmem_finalize; \
              checkpoint before it to be safe to the end"
-        );
-        out.end(UNRECOVERABLE, Some(words));
+        )
     }
 
     /// Returns true if all PEs are in `shmem_finalize` and earlier losses have been repaired.
@@ -54,13 +53,12 @@ impl Members {
         out.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
     }
 
-    /// Ends the job if every living PE has reported that it cannot continue.
-    pub(super) fn end_if_all_unrecoverable(&self, out: &mut Decisions) {
-        let Some((status, words)) = out.verdict().cloned() else { return };
-        let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
-        if alive.into_iter().all(|(_, pe)| pe.stage == PeStage::Unrecoverable) {
-            out.end(status, Some(words));
-        }
+    /// Returns the first report that the job cannot continue, once every living PE has made one.
+    pub(super) fn common_verdict(&self, out: &Decisions) -> Option<String> {
+        let mut alive =
+            self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
+        let all = alive.all(|(_, pe)| pe.stage == PeStage::Unrecoverable);
+        out.verdict().filter(|_| all).map(|(_, words)| words.clone())
     }
 
     /// Ends PEs that had passed `shmem_finalize` and were lost with their node: in a mode that

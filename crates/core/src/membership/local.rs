@@ -28,8 +28,8 @@ impl Members {
         if !self.local {
             return;
         }
-        let all_go_back = before && !self.view.local;
-        self.view.local = !all_go_back;
+        let all_roll_back = before && !self.view.local;
+        self.view.local = !all_roll_back;
         if self.engine {
             self.cannot_roll_back_locally(&Reason::NotMapped, lost[0], out);
         } else if state == State::NodeDead && before {

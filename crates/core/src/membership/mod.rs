@@ -25,6 +25,8 @@ mod crashes;
 mod deaths;
 mod decisions;
 mod event;
+mod fallback;
+mod falling;
 mod faults;
 mod finish;
 mod holes;
@@ -44,7 +46,7 @@ mod suspicions;
 
 use std::collections::BTreeSet;
 
-use crate::ended::{Ended, UNRECOVERABLE};
+use crate::ended::Ended;
 use crate::inject::InjectedFault;
 use crate::message::{Down, PeMessage, ProcId};
 use crate::placement::substitute::JobLayout;
@@ -53,6 +55,7 @@ use crate::settings::{BackupMode, Settings, Substitute};
 use crate::view::State;
 use decisions::Decisions;
 pub use event::{Action, MembershipEvent};
+use fallback::FallBack;
 use faults::FaultRules;
 use members::{Members, PeStage};
 use nodes::LivingNodes;
@@ -80,6 +83,7 @@ pub struct Membership {
     suspicions: Suspicions,
     preludes: Preludes,
     survey: Survey,
+    falling: FallBack,
     out: Decisions,
 }
 
@@ -104,6 +108,7 @@ impl Membership {
             suspicions: Suspicions::default(),
             preludes: Preludes::new(shape.node_of.len()),
             survey: Survey::new(settings, site.into()),
+            falling: FallBack::new(settings.store.is_some()),
             out: Decisions::default(),
         };
         for (pe, &node) in Pe::all(shape.node_of.len()).zip(&shape.node_of) {
@@ -124,6 +129,7 @@ impl Membership {
         let members = &mut self.members.view.pes;
         members.iter_mut().for_each(|pe| pe.incarnation = Incarnation::FIRST.next());
         self.recovery.begin_from(number, members.len());
+        self.falling.begin_from(number);
     }
 
     /// Allows asking nodes for a second opinion: their agents hear each other.
@@ -135,6 +141,7 @@ impl Membership {
     pub fn handle(&mut self, event: MembershipEvent) -> Vec<Action> {
         if !self.out.is_ended() {
             match event {
+                event if self.falling.is_under_way() => self.fall_on(event),
                 MembershipEvent::MemoryMade { pe, memory } => {
                     self.members.add_memory(pe, memory);
                     self.advance();
@@ -156,6 +163,8 @@ impl Membership {
                 MembershipEvent::Opinion { by, about, alive } => {
                     self.suspicions.add_opinion(by, about, alive, &self.members);
                 }
+                MembershipEvent::SetStored => self.falling.has_set = true,
+                MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => {}
                 MembershipEvent::Rested { pe } => {
                     self.members.pes[pe.at()].rests = false;
                     self.repair();
@@ -182,8 +191,10 @@ impl Membership {
     /// Ends the job with the verdict received so far, without waiting for the remaining PEs.
     pub fn cut_short(&mut self) -> Vec<Action> {
         let verdict = self.out.verdict().cloned();
-        let (status, words) = verdict.unwrap_or((1, "the job ended early".into()));
-        self.out.end(status, Some(words));
+        match verdict {
+            Some((_, words)) => self.give_up(words),
+            None => self.out.end(1, Some("the job ended early".into())),
+        }
         self.out.take()
     }
 
@@ -220,16 +231,21 @@ impl Membership {
             }
             (PeMessage::GlobalExit { status, words }, _) => out.end(status, words),
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
-            (PeMessage::NeedsOthers, Some(pe)) => members.needs_others(pe, out),
+            (PeMessage::NeedsOthers, Some(pe)) => {
+                let words = members.needs_others(pe);
+                self.give_up(words);
+            }
             (PeMessage::PreludeOver { record }, Some(pe)) => {
                 self.preludes.keep(pe, record, node_list, out);
             }
-            (PeMessage::GoBack { why }, Some(_)) => members.roll_all_back(&why, node_list, out),
+            (PeMessage::RollAllBack { why }, Some(_)) => {
+                members.roll_all_back(&why, node_list, out)
+            }
             (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 members.pes[pe.at()].stage = PeStage::Unrecoverable;
                 out.keep_verdict(status, words);
-                members.end_if_all_unrecoverable(out);
+                members.common_verdict(out).into_iter().for_each(|words| self.give_up(words));
             }
             (_, None) => {} // for PEs only
         }
@@ -244,7 +260,7 @@ impl Membership {
                 Pe::names(&lost),
                 if lost.len() == 1 { "was" } else { "were" }
             );
-            return self.out.end(UNRECOVERABLE, Some(words));
+            return self.give_up(words);
         }
         let entry = &mut self.members.pes[pe.at()];
         (entry.stage, entry.joined) = (PeStage::Finalizing, joined);
@@ -271,7 +287,10 @@ impl Membership {
         entry.proc = None;
         match entry.stage {
             PeStage::Starting => return self.ended_at_start(pe, hello, how),
-            PeStage::Unrecoverable => return self.members.end_if_all_unrecoverable(&mut self.out),
+            PeStage::Unrecoverable => {
+                let verdict = self.members.common_verdict(&self.out);
+                return verdict.into_iter().for_each(|words| self.give_up(words));
+            }
             PeStage::Finalized => {
                 entry.status = Some(how);
                 if let Ended::Killed(_) = how {
@@ -314,20 +333,23 @@ impl Membership {
                 how.cause()
             );
             out.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if members.no_pe_is_left(self.adopt, nodes) {
-            let words = "unrecoverable: every PE was lost".to_string();
-            out.end(UNRECOVERABLE, Some(words));
         }
         members.decide_local(lost, state, before, out);
         members.await_substitutes(lost);
         self.recovery.lost.extend(lost);
-        !out.is_ended()
+        // While PEs begin from disk, their data is lost only with the last node.
+        let from_disk = self.recovery.from_disk && self.nodes.all().next().is_some();
+        if !from_disk && self.members.no_pe_is_left(self.adopt, &self.nodes) {
+            self.give_up("unrecoverable: every PE was lost".to_owned());
+        }
+        !self.out.is_ended() && !self.falling.is_under_way()
     }
 
     fn node_lost(&mut self, node: u32) {
         if !self.nodes.remove(node) {
             return;
         }
+        self.falling.node_lost = true;
         let mut lost = Vec::new();
         for role in self.procs.remove_node(node) {
             match role {

@@ -85,6 +85,12 @@ impl Processes {
         self.all.values().filter(move |proc| proc.node == node)
     }
 
+    /// Returns the processes that carry PEs or are to, each after its node.
+    pub fn of_pes(&self) -> Vec<(u32, ProcId)> {
+        let all = self.all.iter().filter(|(_, proc)| proc.role != Role::Spare);
+        all.map(|(&id, proc)| (proc.node, id)).collect()
+    }
+
     /// Returns the number of spares: processes that wait for a PE to be lost.
     pub fn spares(&self) -> usize {
         self.all.values().filter(|proc| proc.role == Role::Spare).count()

@@ -36,9 +36,10 @@ impl Membership {
 
     fn replace(&mut self, pe: Pe) {
         let member = self.members.view.pes[pe.at()];
-        let home = member.state == State::ProcessDead && self.nodes.lives(member.node);
+        let (left, from_disk) = (member.state == State::ProcessDead, self.recovery.from_disk);
+        let home = (left || from_disk) && self.nodes.lives(member.node);
         let spare_here = self.procs.spare(|node| node == member.node);
-        let spawn = self.substitute == Substitute::Spawn;
+        let spawn = self.substitute == Substitute::Spawn || from_disk;
         let (proc, node) = match (home, spare_here, spawn) {
             (true, Some(proc), _) => (Some(proc), member.node),
             (true, None, true) => (None, member.node),
@@ -54,7 +55,7 @@ impl Membership {
                 }
             },
         };
-        let adopted = home && node == member.node && self.adopt;
+        let adopted = left && home && node == member.node && self.adopt;
         if !adopted && member.state == State::ProcessDead {
             self.members.cannot_roll_back_locally(&Reason::MemoryLost, pe, &mut self.out);
         }
@@ -86,7 +87,7 @@ impl Membership {
     }
 
     /// Returns the best living node for PE `lost`, and a spare on it if there is one.
-    fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
+    pub(super) fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.members.view.nodes().map(|node| node as usize).collect();
         let spare = |node: u32| self.procs.spare(|at| at == node);
         let place =
@@ -151,7 +152,7 @@ impl Membership {
                 "unrecoverable: tiles of PE {of} and others failed their checksums in \
                  {CORRUPT_MAX} recoveries in a row, though they were checked"
             );
-            return self.out.end(UNRECOVERABLE, Some(words));
+            return self.give_up(words);
         }
         let line = match flaw {
             Flaw::Damaged => {

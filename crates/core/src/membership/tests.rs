@@ -1,5 +1,6 @@
 //! A simulated healthy cluster, and the machine's guarantees checked on it.
 
+mod falling;
 mod holes;
 mod local;
 mod preludes;
@@ -9,6 +10,7 @@ mod survey;
 
 use std::time::Duration;
 
+use crate::ended::UNRECOVERABLE;
 use crate::message::ProgressReport;
 use crate::settings::Fabric;
 use crate::view::Member;
@@ -101,6 +103,8 @@ impl Cluster {
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::GiveUp { why } => self.log.push(format!("gives up: {why}")),
+                Action::ChooseSet { home } => self.log.push(format!("choose {home:?}")),
                 Action::Say(line) => self.log.push(line),
                 Action::Survives(survival) => self.log.push(format!("now {survival}")),
                 Action::Tell(_) => {}

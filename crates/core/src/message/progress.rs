@@ -26,6 +26,8 @@ pub enum ProgressReport {
         took: Duration,
         changed: Option<ChangedTiles>,
     },
+    /// No PE could make a checkpoint; the previous one remains valid. One PE sends it.
+    Refused { why: String },
     /// New parity groups from that checkpoint on, because PEs had moved: the group of each PE, and
     /// a description of the losses that they survive. Earlier groups are obsolete. One PE sends it.
     Regrouped { checkpoint: CheckpointNumber, group_of: Vec<u32>, survives: String },
@@ -125,6 +127,7 @@ impl ProgressReport {
             | ProgressReport::Replayed { .. }
             | ProgressReport::Alone { .. } => &[Membership, Recovery, Story, Statistics],
             ProgressReport::Damaged { .. } => &[Metrics, Lines],
+            ProgressReport::Refused { .. } => &[Metrics],
             ProgressReport::Scrubbed { .. }
             | ProgressReport::Memory { .. }
             | ProgressReport::Logged { .. }
@@ -152,6 +155,7 @@ impl ProgressReport {
             | ProgressReport::Memory { pe, .. }
             | ProgressReport::Logged { pe, .. } => vec![*pe],
             ProgressReport::Checkpoint { .. }
+            | ProgressReport::Refused { .. }
             | ProgressReport::Regrouped { .. }
             | ProgressReport::Readonly { .. }
             | ProgressReport::Step { .. }
@@ -211,6 +215,7 @@ impl fmt::Display for ProgressReport {
             ProgressReport::Regrouped { checkpoint, survives, .. } => {
                 write!(f, "new groups at checkpoint {checkpoint}: {survives}")
             }
+            ProgressReport::Refused { why } => f.write_str(why),
             ProgressReport::Readonly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
             ProgressReport::Adopted { pe, checkpoint, .. } => {
                 write!(f, "memory of PE {pe} adopted with checkpoint {checkpoint}")

@@ -55,7 +55,7 @@ impl fmt::Display for PeMessage {
                 let bytes = record.len();
                 write!(f, "its first checkpoint begins, with a record of {bytes} bytes")
             }
-            PeMessage::GoBack { why } => write!(f, "all PEs must roll back: {why}"),
+            PeMessage::RollAllBack { why } => write!(f, "all PEs must roll back: {why}"),
             PeMessage::NeedsOthers => write!(f, "cannot continue alone"),
             PeMessage::Finalized => write!(f, "left shmem_finalize"),
             PeMessage::GlobalExit { status, words } => {

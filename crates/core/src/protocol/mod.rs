@@ -249,7 +249,7 @@ pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
         (false, Decide, Outcome::Lost) => Some(Reported),
         (true, Decide, Outcome::Lost) => Some(Unrecoverable),
         (false, at, Outcome::Changed) if meets(at) || at == Decide => Some(MeetSettling),
-        (true, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
+        (true, at, Outcome::Changed) if meets(at) || ends_with_the_view(at) => Some(Whole),
         _ => {
             let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
             row.map(|&(.., to)| to)
@@ -281,7 +281,7 @@ fn meets(at: At) -> bool {
 
 /// True for recovery steps that a change of view interrupts: those that read peers' memory, which
 /// disappears with a lost node, and those that may find an invalid tile.
-fn breaks_off(at: At) -> bool {
+fn ends_with_the_view(at: At) -> bool {
     matches!(at, At::Decide | At::Verdict | At::Rebuild | At::Restore | At::Reencode)
 }
 

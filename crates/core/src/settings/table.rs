@@ -222,7 +222,7 @@ settings! {
         "memory that a crashed process left behind should not be trusted";
     SHMEM_FT_MAX_RESTARTS max_restarts: u32 = 3;
         ValueKind::Count { min: 0, max: 1_000_000 },
-        "Deaths of one PE without progress of the program before the job ends.",
+        "Deaths of one PE, or restarts from disk, without progress before the job ends.",
         "deaths are frequent and not the program's fault, or always are";
     SHMEM_FT_MEMORY_LIMIT memory_limit: Option<u64> = None, "what is free on each machine";
         ValueKind::Size { min: 64 * KIB, max: 64 * TIB },

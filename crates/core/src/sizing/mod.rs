@@ -22,6 +22,7 @@ pub mod interval;
 mod random;
 pub mod report;
 pub mod risk;
+pub mod second;
 
 use std::collections::BTreeSet;
 
@@ -58,6 +59,8 @@ pub struct SizingInput {
     pub memory: Option<f64>,
     /// Accepted probability of losing the job in 30 days.
     pub risk: f64,
+    /// Rate at which a node writes to the disk of `SHMEM_FT_STORE`, if there is one.
+    pub disk: Option<f64>,
 }
 
 /// One way to protect the job, and its cost.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::second::SecondLevel;
 use super::{Candidate, Choice, SizingInput};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -25,6 +26,15 @@ fn share(share: f64) -> String {
         p if p >= 0.001 => format!("{p:.3} %"),
         0.0 => "0 %".to_owned(),
         p => format!("{p:.0e} %"),
+    }
+}
+
+/// Formats an expected number, with two digits at least.
+fn number(number: f64) -> String {
+    match number {
+        n if n >= 10.0 => format!("{n:.0}"),
+        n if n >= 0.01 => format!("{n:.2}"),
+        n => format!("{n:.0e}"),
     }
 }
 
@@ -100,6 +110,17 @@ impl fmt::Display for Report<'_> {
                 let settings: Vec<String> = settings.map(|(n, v)| format!("{n}={v}")).collect();
                 writeln!(f, "export {}", settings.join(" "))?;
                 writeln!(f, "a checkpoint pays every {}", time(best.interval))?;
+                if let Some(level) = SecondLevel::of(site, best) {
+                    let SecondLevel { write, interval, falls, cost } = level;
+                    writeln!(
+                        f,
+                        "SHMEM_FT_STORE, SHMEM_FT_STORE_EVERY={interval:.0}s: {} to write a set; \
+                         {} falls\nback to disk within 30 days, each of which costs {}",
+                        time(write),
+                        number(falls),
+                        time(cost)
+                    )?;
+                }
                 writeln!(
                     f,
                     "SHMEM_FT_ROLLBACK=local takes up to {:.2} GiB more in each PE for its log, or \

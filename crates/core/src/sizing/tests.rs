@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn site() -> SizingInput {
+pub(super) fn site() -> SizingInput {
     SizingInput {
         live: (32u64 << 30) as f64,
         pes: 4096,
@@ -13,6 +13,7 @@ fn site() -> SizingInput {
         detection: 15.0,
         memory: None,
         risk: 0.01,
+        disk: None,
     }
 }
 

@@ -259,6 +259,7 @@ fn refuse(&Share { need, hold, free, .. }: &Share, pes: &[Pe], bounds: &Bounds) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PAGE;
 
     const BOUNDS: Bounds =
         Bounds { mode: "raid5", manifest: 4096, snapshot: 1 << 40, limit: Some(300 << 20) };
@@ -362,13 +363,17 @@ mod tests {
     fn private_memory_is_not_called_symmetric() {
         let of = |pages: u64, heap: u64| Intent {
             digest: 9 << 32 | pages,
-            len: pages * 4096 + heap,
+            len: pages * PAGE as u64 + heap,
             ..posted(100, 1)
         };
-        let expected = "PEs 0 and 1 have not registered the same amount of private memory (12 and \
-            8 KiB in whole pages, including the heap's metadata)";
+        let expected = format!(
+            "PEs 0 and 1 have not registered the same amount of private memory ({} and {} KiB in \
+             whole pages, including the heap's metadata)",
+            (3 * PAGE) >> 10,
+            (2 * PAGE) >> 10
+        );
         assert_eq!(words(&[of(3, 5000), of(2, 5000)], &[0, 1]), expected);
-        let both = words(&[of(3, 5000), of(2, 9096)], &[0, 1]);
+        let both = words(&[of(3, 5000), of(2, 5000 + PAGE as u64)], &[0, 1]);
         assert!(both.starts_with("PEs 0 and 1 have not allocated"), "{both}");
     }
 }

@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use crate::heap::Heap;
     use crate::layout::Layout;
+    use crate::page::PAGE;
     use crate::quantity::TileIndex;
     use CheckpointNumber as N;
 
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn any_doubt_ends_it() {
-        let (same, other) = (covering(100), covering(5000));
+        let (same, other) = (covering(100), covering(PAGE + 100));
         for (number, coverage) in [(5, &other), (6, &same), (4, &same)] {
             let mut tracked = begun();
             assert!(!tracked.show(N(number), coverage));

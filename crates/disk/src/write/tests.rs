@@ -142,6 +142,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
         let is_local = layout == StoreLayout::Local;
         let order = Order {
             job: JOB,
+            sets: JOB,
             n_pes: PES,
             heap_len: HEAP,
             number,
@@ -202,7 +203,14 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     };
     let hosts: Vec<Vec<Held>> = (0..PES).map(host).collect();
     let protect = |_: &[usize]| Some(protection());
-    let wanted = Wanted { set: None, home: &[0, 1, 2], protect: &protect, damages: &[] };
+    let wanted = Wanted {
+        set: None,
+        home: &[0, 1, 2],
+        protect: &protect,
+        damages: &[],
+        may_be: &|_| true,
+        are_nodes: false,
+    };
     let chosen = choose(&hosts, &wanted);
     let chosen = chosen.unwrap_or_else(|why| panic!("no set is whole: {why}"));
     assert_eq!((chosen.lost.len(), chosen.parity), (0, true), "all files are there");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure};
-use raidshmem_core::message::Job;
+use raidshmem_core::message::{Job, Up};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_disk::claim::Claims;
 use raidshmem_disk::variables::SavedProgram;
@@ -27,6 +27,8 @@ const ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SavedJob {
     pub(super) id: u64,
+    /// The job that its sets name as theirs; another once the job has fallen back to disk.
+    pub(super) sets: u64,
     pub(super) n_pes: u32,
     pub(super) heap_len: u64,
 }
@@ -34,7 +36,7 @@ pub(super) struct SavedJob {
 /// The disk thread, once started, and its state.
 pub(super) struct DiskThread {
     pub(super) job: SavedJob,
-    pub(super) worker: Option<Worker<Option<DiskOutcome>>>,
+    pub(super) worker: Option<Worker<Option<Up>>>,
     /// Checkpoints up to this number are abandoned; `u64::MAX` abandons all.
     pub(super) stop: Arc<AtomicU64>,
     /// The program's identity, once read.
@@ -83,7 +85,7 @@ impl DiskThread {
     pub(super) fn new(job: &Job, stop_signal: Option<i32>) -> DiskThread {
         stop_signal.into_iter().for_each(process::ignored_by_children);
         let bell = stop_signal.and_then(|signal| caught(signal).ok());
-        let job = SavedJob { id: job.id, n_pes: job.n_pes, heap_len: job.heap_len };
+        let job = SavedJob { id: job.id, sets: job.id, n_pes: job.n_pes, heap_len: job.heap_len };
         let (stop, program, claims, patience) = Default::default();
         let (worker, open, awaited) = (None, None, None);
         DiskThread { job, worker, stop, program, claims, open, awaited, patience, bell }

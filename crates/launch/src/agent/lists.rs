@@ -1,4 +1,4 @@
-//! An agent's report on its disk, before a job resumes from one.
+//! An agent's report on its disk, before a job begins from one.
 
 #![forbid(unsafe_code)]
 
@@ -23,16 +23,23 @@ pub fn answer(
     mut first: Option<(Down, Vec<OwnedFd>)>,
 ) -> Result<Option<(Down, Vec<OwnedFd>)>, ChannelError> {
     loop {
-        let answer = match &first {
-            Some((Down::List { folder }, _)) => Up::Held(held::list(Path::new(folder))),
-            Some((Down::Check { folders }, _)) => {
-                let cpus = process::usable();
-                let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
-                Up::Checked(held::check(folders, &pool))
-            }
-            _ => return Ok(first),
+        let Some(answer) = first.as_ref().and_then(|(question, _)| answer_to(question)) else {
+            return Ok(first);
         };
         up.send(&answer, &[])?;
         first = up.receive(READ)?;
+    }
+}
+
+/// Returns the answer to a question about this disk; None to any other message.
+pub fn answer_to(question: &Down) -> Option<Up> {
+    match question {
+        Down::List { folder } => Some(Up::Held(held::list(Path::new(folder)))),
+        Down::Check { folders } => {
+            let cpus = process::usable();
+            let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
+            Some(Up::Checked(held::check(folders, &pool)))
+        }
+        _ => None,
     }
 }

@@ -63,11 +63,15 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => {}
-            Down::List { .. }
-            | Down::Check { .. }
-            | Down::Beat(_)
-            | Down::Ask { .. }
-            | Down::Watch { .. } => {}
+            Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => {}
+            question @ (Down::List { .. } | Down::Check { .. }) => {
+                self.disk.answer(question, &mut self.up)?;
+            }
+            Down::BeginFrom { resume, sets } => {
+                self.job.resume = Some(resume);
+                self.starter.keep_output();
+                self.disk.begin_again(sets);
+            }
             Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => {}
             Down::Abort | Down::Shutdown | Down::Die => {}
             Down::MakeMemory { pe, memory } => self.memory.make(pe, memory, &mut self.worker),

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// The processes of the program on this node.
 pub(super) struct LocalProcesses {
     all: BTreeMap<ProcId, Local>,
+    /// Processes that were to be killed before they had been started.
+    doomed: BTreeSet<ProcId>,
     /// The build of this oshrun; the programs' library must match it.
     build: &'static str,
 }
@@ -37,7 +39,7 @@ pub(super) struct LocalProcesses {
 impl LocalProcesses {
     /// Creates a node without processes.
     pub fn new(build: &'static str) -> LocalProcesses {
-        LocalProcesses { all: BTreeMap::new(), build }
+        LocalProcesses { all: BTreeMap::new(), doomed: BTreeSet::new(), build }
     }
 
     /// Returns the processes.
@@ -92,6 +94,9 @@ impl LocalProcesses {
         let local = Local::new(process, new);
         if local.meant {
             signals.for_each(|signal| local.carrier().signal(signal));
+        }
+        if self.doomed.remove(&proc) {
+            local.kill();
         }
         self.all.insert(proc, local);
         up.send_with(&Up::Started { proc, pid }, &fds)
@@ -236,11 +241,13 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// Kills a process.
-    pub fn kill(&self, proc: ProcId) {
+    /// Kills a process, or has it killed once its start is over.
+    pub fn kill(&mut self, proc: ProcId) {
         if let Some(local) = self.all.get(&proc) {
             info!("kills process {proc} of {}", Pe::names(local.pe.as_slice()));
             local.kill();
+        } else {
+            self.doomed.insert(proc);
         }
     }
 

@@ -149,6 +149,11 @@ impl Starter {
         Ok(Some(sink))
     }
 
+    /// Keeps output so far: the job begins from disk.
+    pub fn keep_output(&mut self) {
+        self.resumes = true;
+    }
+
     /// Records a signal for processes whose start is in progress.
     pub fn note_signal(&mut self, signal: i32) {
         self.missed.note(Instant::now(), signal);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::program;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure, Task};
-use raidshmem_core::message::Up;
+use raidshmem_core::message::{Down, Up};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_disk::claim::{self, Claims};
 use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
@@ -22,6 +22,7 @@ use raidshmem_sys::socket::ChannelError;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::disk::{Awaited, DiskThread, no_answer};
+use super::lists::answer_to;
 use super::memory::NodeMemory;
 use super::uplink::Uplink;
 use crate::worker::Worker;
@@ -38,14 +39,8 @@ impl DiskThread {
         carrier: Option<u32>,
         up: &mut Uplink,
     ) -> Result<(), ChannelError> {
-        if self.worker.is_none() {
-            match Worker::new() {
-                Ok(worker) => self.worker = Some(worker),
-                Err(error) => {
-                    let why = format!("thread for checkpoints on disk: {error}");
-                    return self.refuse(awaited(&task), why, up);
-                }
-            }
+        if let Err(why) = self.start() {
+            return self.refuse(awaited(&task), why, up);
         }
         self.awaited = awaited(&task);
         if self.awaited.is_some() && self.patience.is_over {
@@ -55,8 +50,40 @@ impl DiskThread {
         Ok(())
     }
 
+    /// Starts the thread, unless it runs.
+    fn start(&mut self) -> Result<(), String> {
+        if self.worker.is_none() {
+            let worker = Worker::new();
+            let why = |error| format!("thread for checkpoints on disk: {error}");
+            self.worker = Some(worker.map_err(why)?);
+        }
+        Ok(())
+    }
+
+    /// Answers a question about this disk once earlier tasks are over.
+    pub(super) fn answer(&mut self, question: Down, up: &mut Uplink) -> Result<(), ChannelError> {
+        if let Err(why) = self.start() {
+            return up.fail(why);
+        }
+        self.work(move || answer_to(&question));
+        Ok(())
+    }
+
+    /// Writes further sets as those of the job `sets`. Checkpoint numbers begin anew, so earlier
+    /// orders to abandon some no longer count.
+    pub(super) fn begin_again(&mut self, sets: u64) {
+        self.job.sets = sets;
+        let stop = Arc::clone(&self.stop);
+        self.work(move || {
+            let _ = stop.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |abandoned| {
+                (abandoned != u64::MAX).then_some(0)
+            });
+            None
+        });
+    }
+
     fn queue(&mut self, task: Task, memory: &NodeMemory, carrier: Option<u32>) {
-        let (job, claims) = (self.job.id, Arc::clone(&self.claims));
+        let (job, claims) = (self.job.sets, Arc::clone(&self.claims));
         match task {
             Task::Claim { number, pes, parity, memory: spilled } => {
                 let (pes, layout) = (memory.parts(pes), memory.layout());
@@ -71,7 +98,8 @@ impl DiskThread {
                 self.open = Some((number, folder.clone()));
                 let program = self.program(carrier);
                 let mut order = write::Order {
-                    job,
+                    job: self.job.id,
+                    sets: job,
                     n_pes: self.job.n_pes,
                     heap_len: self.job.heap_len,
                     number,
@@ -86,7 +114,7 @@ impl DiskThread {
                     order.program = program();
                     let claims = lock(&claims).take();
                     let files = write::write(&order, claims, &stop);
-                    Some(DiskOutcome::Written { number, files })
+                    Some(Up::Disk(DiskOutcome::Written { number, files }))
                 });
             }
             Task::Commit { number, folder, manifest, set, keep } => {
@@ -99,7 +127,7 @@ impl DiskThread {
                         Ok(set)
                     });
                     let set = set.map_err(|error| Failure::Refused(error.to_string()));
-                    Some(DiskOutcome::Committed { number, set })
+                    Some(Up::Disk(DiskOutcome::Committed { number, set }))
                 });
             }
             Task::Drop { number, folder } => {
@@ -123,7 +151,7 @@ impl DiskThread {
         awaited.map_or(Ok(()), |it| up.send(&Up::Disk(it.failed(why))))
     }
 
-    fn work(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
+    fn work(&mut self, job: impl FnOnce() -> Option<Up> + Send + 'static) {
         if let Some(worker) = &mut self.worker {
             worker.begin(job);
         }
@@ -133,8 +161,10 @@ impl DiskThread {
     pub(super) fn report_outcomes(&mut self, up: &mut Uplink) -> Result<(), ChannelError> {
         let outcomes = self.worker.as_mut().map(Worker::results).unwrap_or_default();
         for outcome in outcomes.into_iter().flatten() {
-            self.awaited.take_if(|awaited| *awaited == Awaited::of(&outcome));
-            up.send(&Up::Disk(outcome))?;
+            if let Up::Disk(outcome) = &outcome {
+                self.awaited.take_if(|awaited| *awaited == Awaited::of(outcome));
+            }
+            up.send(&outcome)?;
         }
         Ok(())
     }
@@ -191,7 +221,7 @@ impl DiskThread {
         }
         let is_over = match (worker.is_idle(), self.open.take()) {
             (true, Some((number, folder))) => {
-                let job = self.job.id;
+                let job = self.job.sets;
                 does_in_time(move || drop_part(&folder, job, number))
             }
             (is_idle, _) => is_idle,

@@ -141,6 +141,9 @@ pub struct Args {
     /// path contains a /.
     #[arg(long, value_name = "ADDR", help_heading = JOB)]
     pub metrics: Option<String>,
+    /// Print a script that completes command lines in a shell: bash, zsh, fish or others.
+    #[arg(long, value_name = "SHELL", exclusive = true, help_heading = JOB)]
+    pub completions: Option<String>,
     /// Print only errors.
     #[arg(short, long, overrides_with = "quiet", help_heading = JOB)]
     pub quiet: bool,

@@ -1,6 +1,7 @@
 //! The command line: the definition of a job, and its checks before anything is started.
 
 pub mod args;
+pub mod completions;
 pub mod environment;
 mod foreign;
 pub mod hosts;

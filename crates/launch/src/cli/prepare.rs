@@ -41,7 +41,10 @@ const STOPS: [i32; 6] =
 
 /// Returns true if shrink mode works over this fabric.
 fn fewer_works_over(fabric: Fabric) -> bool {
-    matches!(fabric, Fabric::Auto | Fabric::Shm | Fabric::Ucx)
+    match fabric {
+        Fabric::Auto | Fabric::Shm | Fabric::Ucx => true,
+        Fabric::Verbs | Fabric::Ofi => false,
+    }
 }
 
 /// Rejects options that shrink mode does not support.

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::settings::{Settings, StoreLayout};
@@ -95,24 +97,7 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
             let set = set.ok_or_else(|| refused(format!("expected {}", numbers(&sets))))?;
             (set, whole(set, None).map_err(|error| refused(error.to_string()))?)
         }
-        None => {
-            // Verify every byte now: during the start it would be too late to fall back to an older
-            // set. Use one thread, since this process is about to change its environment.
-            let pool = WorkerPool::new(1, Vec::new());
-            let mut whole = sets.iter().filter_map(|set| match whole(set, Some(&pool)) {
-                Ok(manifest) => Some((set, manifest)),
-                Err(error) => {
-                    notes.push(format!("set {} is skipped: {error}", set.number));
-                    None
-                }
-            });
-            let newest = whole.next();
-            drop(whole);
-            newest.ok_or_else(|| {
-                let why = notes.first().map(|note| format!("; {note}")).unwrap_or_default();
-                refused(format!("there is no complete checkpoint{why}"))
-            })?
-        }
+        None => newest(&sets, &|_| true, &mut notes).map_err(refused)?,
     };
     let saved = manifest.entries.len();
     if saved != pes {
@@ -123,10 +108,56 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
         "begins from set {}, checkpoint {} of {}",
         set.number, manifest.number, manifest.program
     ));
+    Ok(FoundSet { resume: resume_of(set, &manifest), heap_len: manifest.heap_len, notes })
+}
+
+/// A set that a running job falls back to.
+pub struct OwnSet {
+    /// Its number.
+    pub set: u64,
+    /// Its files.
+    pub resume: Resume,
+    /// Notices on the sets that were passed over.
+    pub notes: Vec<String>,
+}
+
+/// Finds the newest set in `folder` that holds and that `may_be` taken; reads every byte of it.
+///
+/// # Errors
+/// There is none: the reason, as text.
+pub fn find_own(folder: &str, may_be: &dyn Fn(&Manifest) -> bool) -> Result<OwnSet, String> {
+    let sets = sets::list(Path::new(folder)).map_err(|error| error.to_string())?;
+    let mut notes = Vec::new();
+    let (set, manifest) = newest(&sets, may_be, &mut notes)?;
+    Ok(OwnSet { set: set.number, resume: resume_of(set, &manifest), notes })
+}
+
+/// Returns the newest set that holds and that `may_be` taken; adds a notice for each that does not
+/// hold. Every byte is verified now: during the start it would be too late to take an older set.
+fn newest<'a>(
+    sets: &'a [Set],
+    may_be: &dyn Fn(&Manifest) -> bool,
+    notes: &mut Vec<String>,
+) -> Result<(&'a Set, Manifest), String> {
+    // One thread, since this process may be about to change its environment.
+    let pool = WorkerPool::new(1, Vec::new());
+    for set in sets {
+        if set.manifest().is_ok_and(|manifest| !may_be(&manifest)) {
+            continue;
+        }
+        match whole(set, Some(&pool)) {
+            Ok(manifest) => return Ok((set, manifest)),
+            Err(error) => notes.push(format!("set {} is skipped: {error}", set.number)),
+        }
+    }
+    let why = notes.first().map(|note| format!("; {note}")).unwrap_or_default();
+    Err(format!("there is no complete checkpoint{why}"))
+}
+
+fn resume_of(set: &Set, manifest: &Manifest) -> Resume {
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
     let folders = Folders::Shared(folder.display().to_string());
-    let resume = Resume { job: manifest.job, number: manifest.number, folders, rebuilt: false };
-    Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
+    Resume { job: manifest.job, number: manifest.number, folders, rebuilt: false }
 }
 
 /// Returns the manifest of a set whose files are whole; without a pool, only their heads are read.

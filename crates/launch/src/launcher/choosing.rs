@@ -21,7 +21,7 @@ use crate::cli::ready::{Disks, Ready};
 use crate::lines::news;
 
 /// Time limit for listing a disk.
-const LISTED: Duration = Duration::from_secs(60);
+pub(super) const LISTED: Duration = Duration::from_secs(60);
 
 /// Finds the set to resume from, if the job resumes from its nodes' disks.
 ///
@@ -59,26 +59,57 @@ fn look(
     signals: &Signals,
 ) -> Result<Chosen, LaunchError> {
     let hosts = ask(disks, nodes, signals)?;
-    let (mut damages, mut read) = (Vec::new(), BTreeSet::new());
+    let mut search = DiskSearch::default();
     loop {
         let protect = |host_of: &[usize]| {
             let protected = gather::protected_on(ready, nodes, host_of).ok()?;
             ready.protection_in(&protected.site.domains)
         };
         let (set, home) = (disks.set, &ready.shape.node_of);
-        let wanted = Wanted { set, home, protect: &protect, damages: &damages };
+        let (protect, may_be) = (&protect, &|_: &Manifest| true);
+        let wanted = Wanted { set, home, protect, damages: &[], may_be, are_nodes: false };
         let given = disks.given.clone();
-        let chosen = choose(&hosts, &wanted).map_err(|why| LaunchError::Resume { given, why })?;
+        match search.step(&hosts, wanted).map_err(|why| LaunchError::Resume { given, why })? {
+            SearchStep::Chosen(chosen) => return Ok(*chosen),
+            SearchStep::Read(folders) => search.damages.extend(check(folders, nodes, signals)?),
+        }
+    }
+}
+
+/// The search for the newest set that holds, of which every byte is read first.
+#[derive(Debug, Default)]
+pub(super) struct DiskSearch {
+    /// The damaged files that were found, each with its host.
+    pub damages: Vec<(usize, Damage)>,
+    /// The folders that were read, each with its host.
+    read: BTreeSet<(usize, String)>,
+}
+
+/// The next step of a search.
+pub(super) enum SearchStep {
+    /// It is over: this set holds.
+    Chosen(Box<Chosen>),
+    /// These folders of each host must be read for damage.
+    Read(BTreeMap<usize, Vec<String>>),
+}
+
+impl DiskSearch {
+    /// Chooses among the sets that `hosts` list. A set that is named is not read.
+    ///
+    /// # Errors
+    /// No set holds: the reason, as text.
+    pub fn step(&mut self, hosts: &[Vec<Held>], wanted: Wanted) -> Result<SearchStep, String> {
+        let chosen = choose(hosts, &Wanted { damages: &self.damages, ..wanted })?;
         let mut unread: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for (host, folders) in chosen.folders_of() {
-            let new = folders.iter().filter(|&folder| read.insert((host, folder.clone())));
+            let new = folders.iter().filter(|&folder| self.read.insert((host, folder.clone())));
             unread.entry(host).or_default().extend(new.cloned());
         }
         unread.retain(|_, folders| !folders.is_empty());
-        if disks.set.is_some() || unread.is_empty() {
-            return Ok(chosen);
+        match wanted.set.is_some() || unread.is_empty() {
+            true => Ok(SearchStep::Chosen(Box::new(chosen))),
+            false => Ok(SearchStep::Read(unread)),
         }
-        damages.extend(check(unread, nodes, signals)?);
     }
 }
 

@@ -16,6 +16,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_sys::memory::Part;
 
 use super::ending::LAST_LINES;
+use super::fallback::SearchResult;
 use super::gather::Node;
 use super::teardown::WorkerDone;
 use crate::worker::Worker;
@@ -60,6 +61,11 @@ impl Cleanup {
             let result = part.map_or(Ok(()), |part| part.wipe());
             WorkerDone::Wiped { pe, memory, result }
         });
+    }
+
+    /// Searches for a set, which reads whole files.
+    pub fn search(&mut self, search: impl FnOnce() -> SearchResult + Send + 'static) {
+        self.worker.begin(move || WorkerDone::Searched(search()));
     }
 
     /// Prints the last lines of a node that has ended, if it is `trusted`.

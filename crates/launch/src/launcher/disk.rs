@@ -24,6 +24,8 @@ pub(super) struct SetWriter {
     /// The time of each first stop request: from a signal at an agent, or from this machine (None).
     pub(super) asked: BTreeMap<Option<u32>, Duration>,
     pub(super) folder: String,
+    /// True if a checkpoint reached the disk since this was last asked.
+    pub(super) stored: bool,
     keep: u64,
     how: How,
     /// The erasure code and each PE's share of parity, if parity is written too, because each node
@@ -43,11 +45,12 @@ impl SetWriter {
         let layout = settings.store_layout;
         let mut schedule = Schedule::new(settings.store_every, layout);
         let protection = ready.protection().filter(|_| layout == StoreLayout::Local);
-        ready.resume.iter().for_each(|resume| schedule.resumed(resume.number));
+        ready.resume.iter().for_each(|resume| schedule.resumed(resume.number, Duration::ZERO));
         Some(SetWriter {
             schedule,
             asked: BTreeMap::new(),
             folder,
+            stored: false,
             keep: settings.store_keep as u64,
             how: How {
                 memory: settings.store_memory,
@@ -61,6 +64,17 @@ impl SetWriter {
             mode: settings.backup_mode.name(),
             program: title(ready).program,
         })
+    }
+
+    /// Begins from checkpoint `number` at `now`; further sets are those of `job`.
+    pub(super) fn begin_again(&mut self, number: CheckpointNumber, job: u64, now: Duration) {
+        self.schedule.resumed(number, now);
+        self.job = job;
+    }
+
+    /// Returns true if a checkpoint reached the disk since the last call.
+    pub(super) fn take_stored(&mut self) -> bool {
+        std::mem::take(&mut self.stored)
     }
 
     fn manifest(&self, number: CheckpointNumber, files: SetFiles) -> Manifest {
@@ -115,7 +129,7 @@ impl SetWriter {
             Order::Drop { node, number } => {
                 Ok((node, Task::Drop { number, folder: self.folder_of(node) }))
             }
-            Order::Stored { .. } | Order::Warn(_) => Err(order),
+            Order::Stored { .. } | Order::NotStored { .. } => Err(order),
         }
     }
 

@@ -93,7 +93,9 @@ impl Launcher {
                 WorkerDone::Lines { node } => {
                     self.diagnosis.forget(node);
                     self.handle(MembershipEvent::NodeLost { node });
+                    self.search_without(node);
                 }
+                WorkerDone::Searched(found) => self.found_set(found),
                 WorkerDone::Wiped { pe, memory, result: Ok(()) } => {
                     self.handle(MembershipEvent::Wiped { pe, memory });
                 }

@@ -93,8 +93,13 @@ impl JobEnd {
         self.timeout.filter(|limit| run >= *limit).map(timed_out)
     }
 
-    /// Returns true once an unrecoverable job has waited long enough for reports of its PEs.
-    pub fn words_are_late(&mut self) -> bool {
+    /// Returns true once an unrecoverable job, which `waits` for reports of its PEs, has waited
+    /// long enough.
+    pub fn words_are_late(&mut self, waits: bool) -> bool {
+        if !waits {
+            self.last_words = None;
+            return false;
+        }
         let now = Instant::now();
         now >= *self.last_words.get_or_insert(now + VERDICT_TIME)
     }

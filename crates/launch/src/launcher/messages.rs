@@ -52,7 +52,8 @@ impl Launcher {
                 MembershipEvent::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.schedule(DiskEvent::Outcome { node, outcome }),
-            Up::Held(_) | Up::Checked(_) => return, // answers to questions before the start
+            Up::Held(held) => return self.add_held(node, held),
+            Up::Checked(damages) => return self.add_damages(node, damages),
             Up::Bound(bound) => {
                 if let Some(file) = fds.pop().map(Arc::new) {
                     self.nodes.share(node, &file);
@@ -70,7 +71,10 @@ impl Launcher {
                 return self.refuse_start();
             }
             Up::Message { proc, what } => {
-                if let PeMessage::Verdict { words, .. } = &what {
+                // A job with a set on disk begins again from there, with one line.
+                if let PeMessage::Verdict { words, .. } = &what
+                    && !self.machine.can_fall()
+                {
                     self.events.print_verdict(words);
                 }
                 MembershipEvent::Message { proc, what }
@@ -80,11 +84,10 @@ impl Launcher {
                 MembershipEvent::Ended { proc, how }
             }
             Up::Beat(beat) => return self.observe(node, Observation::Beat { beat }),
-            Up::Accuse { node: about, silent: true } => {
-                return self.observe(about, Observation::Accused { by: node });
-            }
-            Up::Accuse { node: about, silent: false } => {
-                return self.observe(about, Observation::Withdrawn { by: node });
+            Up::Accuse { node: about, silent } => {
+                let (accused, withdrawn) =
+                    (Observation::Accused { by: node }, Observation::Withdrawn { by: node });
+                return self.observe(about, if silent { accused } else { withdrawn });
             }
             Up::GiveUp { node: about, term, silent } => {
                 return self.observe(about, Observation::GivenUp { by: node, term, silent });

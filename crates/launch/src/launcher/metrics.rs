@@ -53,6 +53,9 @@ struct Values {
     again: Counter<f64, AtomicU64>,
     rebuild: Family<Label, Gauge>,
     damaged: Family<Label, Counter>,
+    refused: Counter,
+    sets: Family<Label, Counter>,
+    falls: Counter,
 }
 
 impl Metrics {
@@ -93,6 +96,9 @@ impl Metrics {
             What::Survives(survival) => {
                 values.survives.set(i64::from(survival.survives("node")));
             }
+            What::Stored { .. } => values.note_set("yes"),
+            What::NotStored { .. } => values.note_set("no"),
+            What::FellBack { .. } => _ = values.falls.inc(),
             What::Report(report) => values.update(report),
             What::Began { .. } => return,
             other => other.ignored_by(Reader::Metrics),
@@ -132,8 +138,14 @@ impl Values {
                 let repaired = if from.is_some() { "yes" } else { "no" };
                 self.damaged.get_or_create(&[("repaired", repaired)]).inc();
             }
+            ProgressReport::Refused { .. } => _ = self.refused.inc(),
             other => other.ignored_by(Reader::Metrics),
         }
+    }
+
+    /// Counts a set that is complete on disk, or is not.
+    fn note_set(&self, complete: &'static str) {
+        self.sets.get_or_create(&[("complete", complete)]).inc();
     }
 
     /// Registers the metrics of a job that has not begun.
@@ -152,6 +164,9 @@ impl Values {
             again: Counter::default(),
             rebuild: Family::default(),
             damaged: Family::default(),
+            refused: Counter::default(),
+            sets: Family::default(),
+            falls: Counter::default(),
         };
         let texts = [
             ("program", &job.program),
@@ -188,6 +203,10 @@ impl Values {
         let help = "Bytes that a recovery rebuilds: done, and all";
         to.register_with_unit("rebuild", help, Unit::Bytes, values.rebuild.clone());
         to.register("damaged", "Damaged parts of checkpoints", values.damaged.clone());
+        let help = "Checkpoints that no PE could make";
+        to.register("refused_checkpoints", help, values.refused.clone());
+        to.register("sets", "Checkpoints that were due on disk", values.sets.clone());
+        to.register("falls", "Falls back to a set on disk", values.falls.clone());
         values
     }
 }
@@ -229,6 +248,12 @@ mod tests {
         happen(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
         happen(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
         happen(5, ProgressReport::Rebuilding { pe: Pe(1), bytes: 5, of: 9 }.into());
+        happen(5, ProgressReport::Refused { why: String::new() }.into());
+        for checkpoint in [8, 9].map(CheckpointNumber) {
+            happen(5, What::NotStored { checkpoint });
+        }
+        let (checkpoint, why, rebuilt) = (CheckpointNumber(7), String::new(), Vec::new());
+        happen(5, What::FellBack { checkpoint, set: 1, why, rebuilt });
         let text = |registry: &Registry| {
             let mut text = String::new();
             encode(&mut text, registry).unwrap();
@@ -249,6 +274,9 @@ mod tests {
             "raidshmem_checkpoint_size_bytes{kind=\"data\"} 30",
             "raidshmem_again_seconds_total 0.0",
             "raidshmem_rebuild_bytes{what=\"done\"} 5",
+            "raidshmem_refused_checkpoints_total 1",
+            "raidshmem_sets_total{complete=\"no\"} 2",
+            "raidshmem_falls_total 1",
         ] {
             assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
         }

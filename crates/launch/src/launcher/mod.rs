@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use raidshmem_control::link::timespec;
 use raidshmem_control::trace;
 use raidshmem_core::detector::Timing;
+use raidshmem_core::ended::{REQUEUE, UNRECOVERABLE};
 use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
 use raidshmem_core::message::{Down, Party};
 use raidshmem_core::quantity::Pe;
@@ -37,6 +38,8 @@ mod ending;
 mod error;
 mod event_bus;
 mod failures;
+mod fallback;
+mod falling;
 mod gather;
 mod input;
 mod job;
@@ -65,6 +68,7 @@ use disk::SetWriter;
 use ending::LAST_LINES;
 pub use error::LaunchError;
 use event_bus::EventBus;
+use fallback::{FallBack, begins_in_store};
 use job::{configure, job_id, job_of, record_of};
 use job_end::JobEnd;
 use listener::Listener;
@@ -94,6 +98,8 @@ struct Launcher {
     input: Option<input::Sent>,
     /// The writer of checkpoints on disk, if these are enabled.
     disk: Option<SetWriter>,
+    /// The sets to fall back to, if checkpoints are written to disk.
+    falling: Option<FallBack>,
     /// True if PEs are on several hosts without a fabric between them.
     no_fabric_between_hosts: bool,
 }
@@ -133,6 +139,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
         placement: ready.report_placement.then(|| PlacementReport::new(ready)),
         input: input::send(ready).map_err(system("standard input"))?,
         disk: SetWriter::new(ready, &job),
+        falling: FallBack::new(ready, &job),
         no_fabric_between_hosts: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     let decisions = launcher.detection.begin();
@@ -156,6 +163,9 @@ fn machine_of(ready: &Ready) -> (Membership, Vec<Action>) {
     let site = ready.protected.site.clone();
     let (mut machine, first) = Membership::new(&begun, &ready.settings, site);
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
+    if begins_in_store(ready) {
+        _ = machine.handle(MembershipEvent::SetStored); // requires no action
+    }
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
     }
@@ -206,7 +216,9 @@ impl Launcher {
             for pe in self.rests.over() {
                 self.handle(MembershipEvent::Rested { pe });
             }
-            if self.machine.unrecoverable() && self.over().is_none() && self.end.words_are_late() {
+            self.check_search();
+            let waits = self.machine.unrecoverable() && self.over().is_none();
+            if self.end.words_are_late(waits) {
                 let actions = self.machine.cut_short();
                 self.act(actions);
             }
@@ -238,7 +250,8 @@ impl Launcher {
         let listener = self.listener.as_ref().and_then(Listener::deadline);
         let times = [listener, self.nodes.late(), self.diagnosis.deadline(), self.status.next()];
         let end = self.end.left(now, self.events.now(), self.machine.unrecoverable());
-        let limits = [self.detection.left(), self.rests.left(now), end];
+        let search = self.falling.as_ref().and_then(|falling| falling.left(now));
+        let limits = [self.detection.left(), self.rests.left(now), end, search];
         let limits = limits.into_iter().chain(times.map(|time| time.map(left)));
         // Add a nanosecond, so that the timer has expired on wake-up.
         limits.flatten().min().map(|left| left + Duration::from_nanos(1))
@@ -339,6 +352,8 @@ impl Launcher {
                     info!("lost: {} ({cause})", Pe::names(&pes));
                     self.events.happened(What::Lost { pes, node, cause });
                 }
+                Action::GiveUp { why } => self.give_up_memory(&why),
+                Action::ChooseSet { home } => self.choose_set(home),
                 Action::Survives(survival) => self.events.survives(survival),
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) => {
@@ -348,6 +363,7 @@ impl Launcher {
                 }
                 Action::End { status, words } => {
                     words.iter().for_each(|words| self.events.print_verdict(words));
+                    self.advise(status);
                     self.end.decide(status);
                 }
             }
@@ -355,10 +371,22 @@ impl Launcher {
         self.events.see(self.machine.view(), self.machine.has_started());
     }
 
+    /// Says how to continue a job that ends with `status`, if a set is on disk.
+    fn advise(&mut self, status: i32) {
+        let falling = self.falling.as_ref().filter(|_| self.machine.can_fall());
+        let advice = falling.filter(|_| [UNRECOVERABLE, REQUEUE].contains(&status));
+        if let Some(line) = advice.map(FallBack::advice) {
+            self.events.error(&line);
+        }
+    }
+
     /// Passes an event to the writer of checkpoints on disk.
     fn schedule(&mut self, event: DiskEvent) {
         let Some(disk) = &mut self.disk else { return };
         let status = disk.handle(event, self.machine.view(), &mut self.nodes, &mut self.events);
         status.into_iter().for_each(|status| _ = self.end.propose(status));
+        if disk.take_stored() {
+            self.handle(MembershipEvent::SetStored);
+        }
     }
 }

@@ -43,6 +43,16 @@ fn after(recovery: Option<Duration>, part: Duration, name: &str) -> String {
     }
 }
 
+/// Formats the line of a job that begins again from a set.
+fn line_of_fall((checkpoint, set): (CheckpointNumber, u64), why: &str, rebuilt: &[Pe]) -> String {
+    let verb = if rebuilt.len() == 1 { "is" } else { "are" };
+    let rebuilt = match rebuilt {
+        [] => String::new(),
+        pes => format!("; {} {verb} rebuilt from the parity there", Pe::names(pes)),
+    };
+    format!("{why}: all PEs begin again from set {set} on disk, checkpoint {checkpoint}{rebuilt}")
+}
+
 /// The statistics so far, as numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
@@ -82,6 +92,8 @@ pub struct JobStatistics {
     /// Times of the last few checkpoints since a loss.
     recent: VecDeque<Duration>,
     made: Option<Duration>,
+    /// Times of checkpoints, from the one before the newest on disk.
+    times: BTreeMap<CheckpointNumber, Duration>,
     /// The time of the state to which a loss would roll back the program.
     base: Duration,
     open: OpenRecovery,
@@ -119,7 +131,13 @@ impl JobStatistics {
         match &event.what {
             What::Lost { pes, node, .. } => self.lost(pes, node.is_some()),
             What::Report(report) => self.add_report(now, report, recovery),
-            What::Stored { spill, .. } => {
+            What::FellBack { checkpoint, set, why, rebuilt } => {
+                self.fell_back(*checkpoint);
+                Some(line_of_fall((*checkpoint, *set), why, rebuilt))
+            }
+            What::Stored { spill, checkpoint, .. } => {
+                let before = self.times.keys().rev().find(|&number| number < checkpoint).copied();
+                self.times = self.times.split_off(&before.unwrap_or(*checkpoint));
                 self.spill = self.spill.max(*spill);
                 None
             }
@@ -144,6 +162,7 @@ impl JobStatistics {
                 self.last = (number.program(), *bytes, *kept);
                 self.saving += *took;
                 (self.base, self.made) = (now, Some(now));
+                self.times.insert(*number, now);
                 self.recent.truncate(RECENT - 1);
                 self.recent.push_front(now);
                 late
@@ -187,6 +206,13 @@ impl JobStatistics {
                 None
             }
         }
+    }
+
+    /// Adds the work from that checkpoint to the last one to the work that is lost.
+    fn fell_back(&mut self, checkpoint: CheckpointNumber) {
+        let since = self.times.get(&checkpoint).or_else(|| self.times.values().next());
+        self.pending += self.base.saturating_sub(since.copied().unwrap_or(self.base));
+        self.times.split_off(&checkpoint.next());
     }
 
     fn lost(&mut self, pes: &[Pe], with_node: bool) -> Option<String> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use raidshmem_archive::schedule::{Order, Schedule, Sizes};
 use raidshmem_core::disk::DiskOutcome;
+use raidshmem_core::ended::REQUEUE;
 use raidshmem_core::message::{Down, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::view::View;
@@ -18,8 +19,6 @@ use super::nodes::Nodes;
 /// The time within which signals from one agent count as one: a batch system may signal both the
 /// supervisor and the agent, and the supervisor passes its signal on.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
-/// Exit status of a job that stopped with its state on disk and can resume (`EX_TEMPFAIL`).
-const RESUME_ME: i32 = 75;
 
 fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
     format!(
@@ -73,15 +72,19 @@ impl SetWriter {
         for order in orders {
             match self.task(order) {
                 Ok((node, task)) => nodes.send(node, &Down::Disk(task), &[]),
-                Err(Order::Warn(line)) => events.error(&line),
+                Err(Order::NotStored { number: checkpoint, warning }) => {
+                    warning.iter().for_each(|line| events.error(line));
+                    events.happened(What::NotStored { checkpoint });
+                }
                 Err(Order::Stored { number, set, sizes, took, last }) => {
+                    self.stored = true;
                     let (checkpoint, place) = (number, self.place_of(set));
                     let Sizes { files: bytes, raw, spill } = sizes;
                     let raw = self.raw(raw);
                     events.happened(What::Stored { checkpoint, place, bytes, raw, spill, took });
                     if last {
                         events.print_verdict(&stopped(number, &self.folder, set));
-                        status = Some(RESUME_ME);
+                        status = Some(REQUEUE);
                     }
                 }
                 Err(_) => {}

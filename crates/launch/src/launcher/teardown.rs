@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use raidshmem_core::quantity::Pe;
 
+use super::fallback::SearchResult;
+
 /// A lost node that has not ended yet.
 pub(super) struct NodeTeardown {
     /// True once its agent, or its remote starter, has ended; its processes are being ended.
@@ -20,6 +22,8 @@ pub(super) struct NodeTeardown {
 pub(super) enum WorkerDone {
     /// The last lines of a node were printed.
     Lines { node: u32 },
+    /// The search for a set is over.
+    Searched(SearchResult),
     /// The memory of a PE was wiped.
     Wiped { pe: Pe, memory: u32, result: rustix::io::Result<()> },
 }

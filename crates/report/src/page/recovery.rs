@@ -79,6 +79,12 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
             ),
         });
     }
+    if let Some((set, why)) = &recovery.fell {
+        all.push(format!(
+            "More was lost than the parity covers ({why}): all PEs began again from set {set} on \
+             disk."
+        ));
+    }
     all.push(match (recovery.end, recovery.checkpoint, recovery.alone) {
         (Some(end), Some(number), None) => {
             format!("All PEs resumed from checkpoint {number} after {}.", since(end))

@@ -34,6 +34,19 @@ fn elements(html: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_fall_back_to_disk_is_on_the_page() {
+    let mut record = eventful();
+    let (why, rebuilt) = ("group 0 lost PEs 1,3, parity 1".to_owned(), Vec::new());
+    let what = What::FellBack { checkpoint: CheckpointNumber(2), set: 7, why, rebuilt };
+    let time = record.events.last().expect("an event").time;
+    record.events.push(Event { time, what });
+    let page = page(&record);
+    let words = "More was lost than the parity covers (group 0 lost PEs 1,3, parity 1): all PEs \
+                 began again from set 7 on disk.";
+    assert!(page.contains(words), "`{words}` is not in\n{page}");
+}
+
+#[test]
 fn all_that_happened_is_on_the_page() {
     let page = page(&eventful());
     elements(&page);

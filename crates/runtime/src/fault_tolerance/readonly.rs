@@ -158,7 +158,7 @@ fn protected_separately(
         let mode = settings.backup_mode.name();
         return Err(format!("SHMEM_FT_BACKUP_MODE={mode}: expected raid5 or rs"));
     };
-    if !world.goes_back_together() {
+    if !world.always_rolls_all_back() {
         return Err("SHMEM_FT_ROLLBACK: expected global".to_owned());
     }
     if settings.store.is_some() {

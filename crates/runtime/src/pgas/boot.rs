@@ -205,7 +205,7 @@ fn build(
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let shrinks = policy.shrinks();
-    let goes_back = protection.is_some() && !shrinks;
+    let rolls_back_after_loss = protection.is_some() && !shrinks;
     let groups = known_groups(&job, &mut assignment, protection);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
@@ -215,8 +215,8 @@ fn build(
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        timing: Timing::new(&settings, assignment.past, goes_back),
-        prelude: Prelude::begin(&mut assignment, n_pes, goes_back),
+        timing: Timing::new(&settings, assignment.past, rolls_back_after_loss),
+        prelude: Prelude::begin(&mut assignment, n_pes, rolls_back_after_loss),
         memory: PeMemory::new(segments),
         comm: Communication::new(segments, remote),
         store: Store::new(groups, RecoveryState::new(own, vote), pool),

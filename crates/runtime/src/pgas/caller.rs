@@ -127,7 +127,7 @@ impl<'a> Caller<'a> {
             || waiting,
             || {
                 let so = is_so();
-                cut = !so && self.world.all_go_back();
+                cut = !so && self.world.all_roll_back();
                 so || cut
             },
         );
@@ -254,7 +254,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn adopt_view(&mut self) -> Result<(), Cut> {
-        if self.world.all_go_back() { Err(Cut) } else { Ok(()) }
+        if self.world.all_roll_back() { Err(Cut) } else { Ok(()) }
     }
 
     fn has_no_record(&mut self) -> Cut {
@@ -450,7 +450,7 @@ impl MeetingPort for Caller<'_> {
             || self.world.waiting_for_all(self.call),
             || {
                 away.retain(|&pe| self.world.call_log().log_of(pe).get(Word::Met) < number);
-                cut = !away.is_empty() && self.world.all_go_back();
+                cut = !away.is_empty() && self.world.all_roll_back();
                 cut || away.is_empty()
             },
         );

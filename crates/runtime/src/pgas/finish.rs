@@ -69,7 +69,7 @@ impl World {
             let joined = self.members.joined();
             self.members.say(&PeMessage::Finalizing { joined, cut });
             let finished = || self.members.all_have_arrived();
-            let lost = || self.goes_back() && self.members.view_number() != joined;
+            let lost = || self.rolls_back_after_loss() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: WaitTarget::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {

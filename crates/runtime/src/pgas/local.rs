@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
-    pub(crate) fn all_go_back(&self) -> bool {
+    pub(crate) fn all_roll_back(&self) -> bool {
         if self.local.way() == LogMode::Plain {
             return self.members.faulted();
         }
@@ -247,7 +247,7 @@ impl<'a> CallLog<'a> {
         let why = || Reason::NoRule { routine: routine.to_owned() };
         match self.world.local.way() {
             LogMode::Plain => {}
-            _ if self.world.all_go_back() => {}
+            _ if self.world.all_roll_back() => {}
             LogMode::Replayed => self.roll_all_back(why()),
             LogMode::Logged => self.rule_out(&why().to_string()),
         }
@@ -277,7 +277,7 @@ impl<'a> CallLog<'a> {
 
     /// Like `roll_all_back`, for a reason that already names its PE.
     pub(crate) fn demand_global_rollback(self, why: String) {
-        self.world.members.say(&PeMessage::GoBack { why });
+        self.world.members.say(&PeMessage::RollAllBack { why });
         self.world
             .wait_raw(|| Waiting::anyone("a local rollback"), || !self.world.members.view().local);
         self.world.local.set_way(LogMode::Plain);

@@ -39,12 +39,12 @@ impl World {
     }
 
     /// Returns true if every loss rolls back all PEs.
-    pub(crate) fn goes_back_together(&self) -> bool {
-        self.policy.goes_back_together()
+    pub(crate) fn always_rolls_all_back(&self) -> bool {
+        self.policy.always_rolls_all_back()
     }
 
     /// Returns true if PEs, all or the lost ones, roll back to a checkpoint after a loss.
-    pub(crate) fn goes_back(&self) -> bool {
+    pub(crate) fn rolls_back_after_loss(&self) -> bool {
         !self.shrinks() && self.store.protection().is_some()
     }
 }
@@ -55,7 +55,7 @@ impl LossResponse<'_> {
     pub(super) fn is_disturbed(self) -> bool {
         if !self.world.shrinks() {
             return self.world.members.faulted()
-                && (!self.world.logs() || self.world.all_go_back());
+                && (!self.world.logs() || self.world.all_roll_back());
         }
         self.world.survivors().adopt();
         self.world.fewer.has_news()
@@ -65,7 +65,7 @@ impl LossResponse<'_> {
     /// is known. Ends the job if this PE has to come to its end without the others.
     #[cold]
     pub(super) fn cut(self) -> bool {
-        if self.world.logs() && !self.world.all_go_back() {
+        if self.world.logs() && !self.world.all_roll_back() {
             return false;
         }
         if self.world.shrinks() {
@@ -88,7 +88,7 @@ impl LossResponse<'_> {
     }
 
     /// Returns true if a known loss, not yet restored, interrupts what PEs do together.
-    pub fn breaks_off(self) -> bool {
+    pub fn interrupts_meetings(self) -> bool {
         !self.world.shrinks() && self.world.members.faulted()
     }
 
@@ -107,7 +107,7 @@ impl LossResponse<'_> {
 
     /// Returns true if the program may have a pointer to memory of PE `pe`. If only lost PEs roll
     /// back, that is its own memory: no log has what is done through a pointer.
-    pub fn gives_pointer_to(self, pe: Pe) -> bool {
+    pub fn may_hold_pointer_to(self, pe: Pe) -> bool {
         pe == self.world.me() || !self.world.local.is_on()
     }
 
@@ -127,7 +127,7 @@ impl LossResponse<'_> {
     }
 
     /// Notes that the program queries the losses, which are those that it acknowledges next.
-    pub(crate) fn is_asked(self) {
+    pub(crate) fn note_query(self) {
         if self.world.shrinks() {
             self.world.fewer.ask(self.world.survivors().adopt());
         }
@@ -153,7 +153,7 @@ impl LossResponse<'_> {
     }
 
     /// Returns true if a test of words must report success, since a loop around it would not end.
-    pub fn lets_go(self) -> bool {
+    pub fn ends_tests(self) -> bool {
         if self.world.shrinks() { self.is_disturbed() } else { self.cut_short() }
     }
 

@@ -52,7 +52,7 @@ impl LogMeetings<'_> {
             let why = Reason::InCheckpoint.to_string();
             self.world
                 .members
-                .say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.world.me()) });
+                .say(&PeMessage::RollAllBack { why: format!("PE {}: {why}", self.world.me()) });
             self.world.local.set_way(LogMode::Plain);
         }
     }

@@ -242,7 +242,7 @@ impl Port for RealMemory<'_> {
 
     fn faulted(&self) -> bool {
         // In shrink mode the barriers find out about losses that all PEs know of.
-        self.world.loss_response().breaks_off()
+        self.world.loss_response().interrupts_meetings()
     }
 
     fn changed(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Round-trip tests of writing and reading a log.
 
+use raidshmem_core::page::PAGE;
+
 use super::*;
 
 const PLACE: CallPlace = CallPlace { whole: 9, source: 8 };
@@ -9,13 +11,16 @@ fn record(kind: Kind, len: u32) -> LogRecord {
     LogRecord { kind, target, time, at, block, len, digest: 5 }
 }
 
+/// Words of a log of some records; its head takes a page.
+const WORDS: usize = 4096 + PAGE / 8;
+
 fn words(n: usize) -> Vec<AtomicU64> {
     (0..n).map(|_| AtomicU64::new(0)).collect()
 }
 
 #[test]
 fn records_are_read_as_they_were_written() {
-    let words = words(4096);
+    let words = words(WORDS);
     let log = Log::of(&words, 4, 1 << 20);
     log.clear((1, 2), PLACE);
     assert_eq!(log.read(0), None);
@@ -41,7 +46,7 @@ fn records_are_read_as_they_were_written() {
 
 #[test]
 fn the_value_found_by_an_atomic_operation_is_added_later() {
-    let words = words(4096);
+    let words = words(WORDS);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
     log.set_compared(0, 6);
@@ -59,7 +64,7 @@ fn the_value_found_by_an_atomic_operation_is_added_later() {
 
 #[test]
 fn a_record_holds_exactly_what_its_operation_finds() {
-    let words = words(4096);
+    let words = words(WORDS);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
     for (len, seen) in [(8, 0), (16, 78)] {
@@ -83,7 +88,7 @@ fn an_unmapped_log_is_empty() {
 
 #[test]
 fn meetings_follow_each_other() {
-    let words = words(4096);
+    let words = words(WORDS);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
     let (mut last, mut from, mut made) = (None, 0, Vec::new());
@@ -107,7 +112,7 @@ fn meetings_follow_each_other() {
 
 #[test]
 fn a_replica_equals_the_log() {
-    let (all, copy, new) = (words(4096), words(4096), words(4096));
+    let (all, copy, new) = (words(WORDS), words(WORDS), words(WORDS));
     let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
     let log = log.with_replica(copy);
     log.set(Word::Job, 5);

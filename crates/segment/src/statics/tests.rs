@@ -163,7 +163,14 @@ impl Scratch {
         Scratch(path)
     }
 
+    /// Runs a program; `cc` and `c++` are the compilers of `oshcc` and `oshc++`.
     fn run(&self, program: &str, args: &[&str]) -> String {
+        let other = match program {
+            "cc" => std::env::var("OSHCC_CC").ok(),
+            "c++" => std::env::var("OSHCC_CXX").ok(),
+            _ => None,
+        };
+        let program = other.as_deref().unwrap_or(program);
         let out = Command::new(program).args(args).current_dir(&self.0).output().unwrap();
         let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success(), "{program} {args:?}: {complaint}");

@@ -52,7 +52,7 @@ fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
     let before = cluster.machine.view().number;
-    let why = || PeMessage::GoBack { why: "PE 0: its log needs 9 bytes".to_owned() };
+    let why = || PeMessage::RollAllBack { why: "PE 0: its log needs 9 bytes".to_owned() };
     cluster.says(0, why());
     assert!(!cluster.machine.view().local && cluster.machine.view().number == before.next());
     cluster.says(2, why());
@@ -71,7 +71,7 @@ fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
 fn a_report_of_an_earlier_recovery_ends_no_later_one() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
-    cluster.says(0, PeMessage::GoBack { why: "PE 0: its log needs 9 bytes".to_owned() });
+    cluster.says(0, PeMessage::RollAllBack { why: "PE 0: its log needs 9 bytes".to_owned() });
     let (checkpoint, took) = (CheckpointNumber(3), Duration::ZERO);
     let view = cluster.machine.view().number;
     cluster.die(2);

@@ -77,6 +77,7 @@ fn order(of: &[&Overwriter]) -> Order {
     let shares = Code::shares(&protection());
     Order {
         job: JOB,
+        sets: JOB,
         n_pes: PES,
         heap_len: HEAP,
         number: FIRST,

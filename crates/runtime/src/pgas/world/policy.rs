@@ -33,7 +33,7 @@ impl LossPolicy {
     }
 
     /// Returns true if every loss rolls back all PEs.
-    pub(in crate::pgas) fn goes_back_together(self) -> bool {
+    pub(in crate::pgas) fn always_rolls_all_back(self) -> bool {
         self.0 == Policy::Global
     }
 
