@@ -6,7 +6,7 @@
 //     shmem::ft::run([&](std::uint64_t number) {
 //         ...                                       // from one checkpoint to the next
 //         return number + 1 == steps;               // true ends the loop
-//     });
+//     }, 10);                                       // a checkpoint for ten steps
 //
 // Each type owns one resource and releases it with its scope. Calls that are collective in C are
 // collective here, so every PE constructs and destroys the same objects in the same order. An
@@ -14,6 +14,15 @@
 // the top of main, constructs it again, and gets the same memory. After `run` destructors leave
 // arrays and teams to shmem_finalize, because a collective call would miss a PE lost since the last
 // checkpoint.
+//
+// No destructor throws. Between a loss and the restart each makes its calls as before; they wait
+// for no lost PE, and the restart discards their effects on symmetric memory. If an exception ends
+// a scope on one PE only, the collective destructors of that scope wait for the other PEs: catch it
+// within the scope, and end the job with shmem_global_exit.
+//
+// Arrays, teams and contexts move. The object that changes is private memory, so a restart does not
+// undo a move or a swap made since the checkpoint: within `run`, select an array by the number of
+// the step instead.
 //
 // Left out: transfers, atomic operations and collectives. shmem.h has type-generic names for C++.
 #ifndef SHMEM_FT_HPP
@@ -54,7 +63,8 @@ private:
     int threads_ = SHMEM_THREAD_SINGLE;
 };
 
-// An array of zeroes in the symmetric heap of every PE. Created and freed collectively.
+// An array of zeroes in the symmetric heap of every PE. Created and freed collectively; an array
+// that was moved from is empty, and frees nothing.
 template <typename T> class Array {
     static_assert(std::is_trivially_copyable_v<T>, "other PEs copy the elements as bytes");
     static_assert(alignof(T) <= alignof(std::max_align_t), "shmem_calloc aligns no further");
@@ -64,6 +74,14 @@ public:
         : data_(static_cast<T *>(shmem_calloc(size, sizeof(T)))), size_(size) {
         if (!data_ && size > 0)
             throw std::bad_alloc();
+    }
+    Array(Array &&other) noexcept
+        : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+    // Frees the elements that this array had. Collective if it had any.
+    Array &operator=(Array &&other) noexcept {
+        data_ = std::move(other.data_);
+        size_ = std::exchange(other.size_, 0);
+        return *this;
     }
 
     std::size_t size() const { return size_; }
@@ -101,6 +119,7 @@ public:
             shmem_team_destroy(team_);
     }
     Team(Team &&other) noexcept : team_(std::exchange(other.team_, SHMEM_TEAM_INVALID)) {}
+    // Exchanges the teams: the one that this object had is destroyed with `other`.
     Team &operator=(Team &&other) noexcept {
         std::swap(team_, other.team_);
         return *this;
@@ -115,21 +134,34 @@ private:
     shmem_team_t team_ = SHMEM_TEAM_INVALID;
 };
 
-// A communication context: one of its own, or the default one if the library has no more. Its
-// operations are complete when its scope ends.
+// A communication context. Its operations are complete when its scope ends. Local.
 class Context {
 public:
+    // One of its own, or the default one if the library has no more.
     explicit Context(long options = 0) {
         if (shmem_ctx_create(options, &context_) != 0)
             context_ = SHMEM_CTX_DEFAULT;
     }
+    // One whose PEs are numbered as in the team, which must outlive it. Throws std::bad_alloc if
+    // the library has no more, or there is no team.
+    explicit Context(const Team &team, long options = 0) {
+        if (shmem_team_create_ctx(team, options, &context_) != 0)
+            throw std::bad_alloc();
+    }
     ~Context() {
+        if (context_ == SHMEM_CTX_INVALID)
+            return;
         shmem_ctx_quiet(context_);
         if (context_ != SHMEM_CTX_DEFAULT)
             shmem_ctx_destroy(context_);
     }
-    Context(const Context &) = delete;
-    Context &operator=(const Context &) = delete;
+    Context(Context &&other) noexcept
+        : context_(std::exchange(other.context_, SHMEM_CTX_INVALID)) {}
+    // Exchanges the contexts: the one that this object had is destroyed with `other`.
+    Context &operator=(Context &&other) noexcept {
+        std::swap(context_, other.context_);
+        return *this;
+    }
 
     operator shmem_ctx_t() const { return context_; }
 
@@ -137,7 +169,8 @@ private:
     shmem_ctx_t context_ = SHMEM_CTX_INVALID;
 };
 
-// A lock in symmetric memory, held until the scope ends.
+// A lock in symmetric memory, held until the scope ends. A restart brings the lock back as the
+// checkpoint has it, so a scope does not reach over a checkpoint.
 class Guard {
 public:
     explicit Guard(long &lock) : lock_(lock) { shmem_set_lock(&lock_); }
@@ -152,7 +185,8 @@ private:
 namespace ft {
 
 // An object in private memory that checkpoints hold and a restart brings back, under a name of its
-// own. Every PE constructs it before `run` and destroys it after.
+// own. Every PE constructs it before `run` and destroys it after. It stays where it is: the library
+// has its address.
 template <typename T> class Protected {
     static_assert(std::is_trivially_copyable_v<T>, "a restart copies the object as bytes");
 
@@ -238,29 +272,34 @@ inline void restart() {
     std::free(status);
 }
 
-// Runs steps between checkpoints, over every loss that the parity covers. Collective, and once in a
-// program, in main.
+// Runs steps, over every loss that the parity covers, with a checkpoint before every `every` steps
+// (0 is taken for 1) and after the last. Collective, and once in a program, in main.
 //
-// `step(number)` counts from zero and returns true when the work is done. After a loss every PE
-// repeats the steps since the last checkpoint. Between a loss and the restart gets give zeroes, so
-// an exception thrown then is dropped; any other one ends the loop. A refused checkpoint is passed
-// over. Returns once every PE has finished. From then on a PE can be lost without notice, so the
-// last step computes the result, and what follows only prints it.
-template <typename Step> void run(Step &&step) {
+// `step(number)` counts from zero and returns true when the work is done, on every PE in the same
+// step. After a loss every PE repeats the steps since the last checkpoint. Between a loss and the
+// restart gets give zeroes, so an exception thrown then is dropped, and the PE waits for the
+// restart; any other one ends the loop. A refused checkpoint is passed over. Returns once every PE
+// has finished. From then on a PE can be lost without notice, so the last step computes the result,
+// and what follows only prints it.
+template <typename Step> void run(Step &&step, std::uint64_t every = 1) {
     struct Progress {
         std::uint64_t number;
         bool done;
     };
     Protected<Progress> progress("shmem::ft::run");
+    bool dropped = false; // an exception, so a restart is due
     for (;;) {
-        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            restart();
-            shmem_barrier_all();
-            continue;
-        }
-        if (progress->done) {
-            detail::finished = true;
-            return;
+        if (dropped || progress->done || every == 0 || progress->number % every == 0) {
+            if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+                restart();
+                shmem_barrier_all();
+                dropped = false;
+                continue;
+            }
+            if (progress->done) {
+                detail::finished = true;
+                return;
+            }
         }
         try {
             progress->done = step(progress->number);
@@ -268,6 +307,7 @@ template <typename Step> void run(Step &&step) {
         } catch (...) {
             if (!shmemx_ft_faulted())
                 throw;
+            dropped = true;
         }
     }
 }

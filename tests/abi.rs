@@ -285,18 +285,34 @@ const TYPES: &str = r#"
 #include <shmem_ft.hpp>
 template class shmem::Array<double>;
 template class shmem::ft::Protected<int>;
+// A destructor that throws ends the program, and a move that throws makes a vector copy.
+template <typename T> constexpr bool moves() {
+    return std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
+           !std::is_copy_constructible_v<T> && std::is_nothrow_destructible_v<T>;
+}
+static_assert(moves<shmem::Array<double>>() && moves<shmem::Team>() && moves<shmem::Context>());
+template <typename T> constexpr bool stays() {
+    return !std::is_move_constructible_v<T> && !std::is_move_assignable_v<T> &&
+           std::is_nothrow_destructible_v<T>;
+}
+static_assert(stays<shmem::Session>() && stays<shmem::Guard>());
+static_assert(stays<shmem::ft::Protected<int>>() && stays<shmem::ft::CheckpointSet>());
 int main() {
     shmem::Session session(SHMEM_THREAD_MULTIPLE);
     shmem::Array<long> words(8), own(std::move(words));
     const shmem::Array<long> &seen = own;
     shmem::Team all(SHMEM_TEAM_WORLD, 0, 1, session.size()), team(std::move(all));
-    shmem::Context context(SHMEM_CTX_PRIVATE), other;
+    shmem::Context context(SHMEM_CTX_PRIVATE), other, of_team(team, SHMEM_CTX_PRIVATE);
+    other = std::move(of_team);
+    words = std::move(own);
+    own = std::move(words);
     shmem::Guard guard(own[0]);
     shmem_put(context, &own[1], &seen[2], 1, team ? team.me() + team.size() : session.me());
     shmem::ft::Protected<double> heat("heat", 1.5);
     auto last = [&](std::uint64_t number) { return *heat + double(number) > 9; };
     shmem::ft::run(last);
     shmem::ft::run([](std::uint64_t number) { return number == 3; });
+    shmem::ft::run([](std::uint64_t number) { return number == 30; }, 10);
     for (long word : seen)
         own[0] += word + session.threads();
     shmem::ft::CheckpointSet set("store@7");
@@ -319,7 +335,9 @@ fn the_types_for_cxx_compile_without_a_warning() {
         let newer = ["-std=c++20", "-std=c++23"];
         let newer = newer.into_iter().filter(|of| takes(compiler, &[of], "cc"));
         for standard in ["-std=c++17"].into_iter().chain(newer) {
-            compile(compiler, &[standard, "-pedantic"], TYPES, "cc");
+            let strictly = [standard, "-Wpedantic", "-Wconversion", "-Wsign-conversion"];
+            compile(compiler, &strictly, TYPES, "cc");
+            compile(compiler, &strictly, include_str!("../examples/cxx/waves.cc"), "cc");
         }
     }
 }

@@ -75,7 +75,7 @@ fn every_family_of_calls_on_one_to_five_pes() {
 
 #[test]
 fn programs_in_cxx() {
-    for name in ["overloads", "raii", "md"] {
+    for name in ["overloads", "raii", "md", "waves"] {
         let program = build(CXX, name);
         for pes in [1, 2, 4] {
             ok(&Job::new(pes).program(&program, &[]).run(), name);
@@ -87,6 +87,38 @@ fn programs_in_cxx() {
     }
     // After the last checkpoint: the others are on their way out.
     ok(&job("2@8").program(&build(CXX, "raii"), &[]).run(), "raii");
+}
+
+/// A PE is lost between two checkpoints, in a step: the others throw, and all continue from the
+/// checkpoint before the ten steps.
+#[test]
+fn ten_steps_in_cxx_between_checkpoints_are_repeated() {
+    let program = build(CXX, "waves");
+    let job = || Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let undisturbed = job().program(&program, &[]).run();
+    let right = ok(&undisturbed, "waves");
+    undisturbed.says("22 checkpoints took");
+    for (pe, step, checkpoint) in
+        [("0", "0", 1), ("1", "3", 1), ("0", "50", 6), ("2", "57", 6), ("3", "199", 20)]
+    {
+        let outcome = job().program(&program, &[pe, step]).run();
+        outcome.check(recovered_once(&outcome, "waves") == right, &format!("as `{right}`"));
+        outcome.says(&format!("all PEs resume from checkpoint {checkpoint} "));
+        let local = job().env("SHMEM_FT_ROLLBACK", "local").program(&program, &[pe, step]).run();
+        local.check(ok(&local, "waves") == right, &format!("as `{right}`"));
+        local.says(&format!("PE {pe} rolled back locally to checkpoint {checkpoint} "));
+    }
+    for killed in [
+        job().kill(&["1@3:encode"]),
+        job().kill(&["0@6:copied", "3@21:before"]),
+        job().kill_node(&["2@6:after"]).with_orphans(),
+    ] {
+        let outcome = killed.program(&program, &[]).run();
+        outcome.check(ok(&outcome, "waves") == right, &format!("as `{right}`"));
+        outcome.says("all PEs resume from checkpoint");
+    }
+    // After the last checkpoint: the others are on their way out.
+    ok(&job().kill(&["2@22"]).program(&program, &[]).run(), "waves");
 }
 
 #[test]
