@@ -284,16 +284,15 @@ inline void restart() {
 template <typename Step> void run(Step &&step, std::uint64_t every = 1) {
     struct Progress {
         std::uint64_t number;
-        bool done;
+        bool done, dropped; // the second: an exception, so a restart is due
     };
     Protected<Progress> progress("shmem::ft::run");
-    bool dropped = false; // an exception, so a restart is due
     for (;;) {
-        if (dropped || progress->done || every == 0 || progress->number % every == 0) {
+        if (progress->number % (every ? every : 1) == 0 || progress->done || progress->dropped) {
             if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
                 restart();
                 shmem_barrier_all();
-                dropped = false;
+                progress->dropped = false;
                 continue;
             }
             if (progress->done) {
@@ -307,7 +306,7 @@ template <typename Step> void run(Step &&step, std::uint64_t every = 1) {
         } catch (...) {
             if (!shmemx_ft_faulted())
                 throw;
-            dropped = true;
+            progress->dropped = true;
         }
     }
 }

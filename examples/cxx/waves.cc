@@ -47,20 +47,42 @@ struct Result {
     std::uint64_t wrong, checksum;
 };
 
+// A PE that kills itself at the beginning of a step.
+struct Kill {
+    int pe;
+    std::uint64_t step;
+};
+
 class String {
 public:
     // The team has all PEs in reverse order, so that its numbers differ from those of the job.
-    explicit String(const shmem::Session &session)
-        : me_(session.size() - 1 - session.me()), pes_(session.size()),
+    String(const shmem::Session &session, Kill kill)
+        : kill_(kill), me_(session.size() - 1 - session.me()), pes_(session.size()),
           first_(static_cast<std::size_t>(session.me()) * points), ends_(4),
-          team_(SHMEM_TEAM_WORLD, pes_ - 1, -1, pes_), stream_(team_, SHMEM_CTX_PRIVATE) {
+          team_(SHMEM_TEAM_WORLD, pes_ - 1, -1, pes_), stream_(team_, SHMEM_CTX_PRIVATE),
+          result_("waves.result") {
         for (int i = 0; i < 3; i++)
             layers_.push_back(shmem::Array<Height>(points)); // moved there
         for (std::size_t i = 0; i < points; i++)
             layers_[0][i] = layers_[2][i] = first_height(first_ + i);
     }
 
-    void step(std::uint64_t number) {
+    // Makes a step of `run`; true after the last.
+    bool go(std::uint64_t number) {
+        if (number == steps) { // a step of its own, so that a loss repeats it
+            check(number);
+            return true;
+        }
+        if (kill_.step == number && kill_.pe == shmem_my_pe() && shmem_ft_algo_init())
+            std::raise(SIGKILL);
+        move(number);
+        return false;
+    }
+
+    const Result &result() const { return *result_; }
+
+private:
+    void move(std::uint64_t number) {
         shmem::Array<Height> &next = layer(number + 1);
         const shmem::Array<Height> &now = layer(number), &before = layer(number + 2);
         // Two sets alternate: a PE beside this one may still read the other.
@@ -76,7 +98,7 @@ public:
     }
 
     // Compares with the whole string, computed by each PE for itself.
-    Result check(std::uint64_t number) {
+    void check(std::uint64_t number) {
         const std::size_t size = points * static_cast<std::size_t>(pes_);
         std::vector<Height> before(size), now(size), next(size);
         for (std::size_t i = 0; i < size; i++)
@@ -96,10 +118,9 @@ public:
         }
         if (shmem_sum_reduce(team_, all.data(), mine.data(), 2) != 0)
             throw std::runtime_error("no sum over all PEs");
-        return {all[0], all[1]};
+        *result_ = {all[0], all[1]};
     }
 
-private:
     // The number alone selects the layer: a restart would not undo a swap of arrays.
     shmem::Array<Height> &layer(std::uint64_t number) { return layers_[number % 3]; }
 
@@ -111,37 +132,30 @@ private:
         return got.height;
     }
 
+    const Kill kill_;
     const int me_, pes_; // in the team
     const std::size_t first_;
     std::vector<shmem::Array<Height>> layers_;
     shmem::Array<End> ends_;
     shmem::Team team_;
     shmem::Context stream_; // destroyed before its team
+    shmem::ft::Protected<Result> result_;
 };
 
 } // namespace
 
 int main(int argc, char **argv) {
     shmem::Session session;
-    const int lost = argc > 2 ? std::atoi(argv[1]) : -1;
-    const std::uint64_t when = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
-    String string(session);
-    shmem::ft::Protected<Result> result("waves.result");
-    shmem::ft::run([&](std::uint64_t number) {
-        if (number == steps) { // in a step of its own, so that a loss repeats it
-            *result = string.check(number);
-            return true;
-        }
-        if (number == when && session.me() == lost && shmem_ft_algo_init())
-            std::raise(SIGKILL);
-        string.step(number);
-        return false;
-    }, every);
-    if (session.me() == 0 && result->wrong)
-        std::printf("waves: FAILED (%llu wrong)\n",
-                    static_cast<unsigned long long>(result->wrong));
+    Kill kill{-1, 0};
+    if (argc > 2)
+        kill = {std::atoi(argv[1]), std::strtoull(argv[2], nullptr, 10)};
+    String string(session, kill);
+    shmem::ft::run([&](std::uint64_t number) { return string.go(number); }, every);
+    const Result &result = string.result();
+    if (session.me() == 0 && result.wrong)
+        std::printf("waves: FAILED (%llu wrong)\n", static_cast<unsigned long long>(result.wrong));
     else if (session.me() == 0)
         std::printf("waves: ok checksum=%016llx\n",
-                    static_cast<unsigned long long>(result->checksum));
-    return result->wrong != 0;
+                    static_cast<unsigned long long>(result.checksum));
+    return result.wrong != 0;
 }

@@ -6,6 +6,7 @@
 enum { STEPS = 20, DRAWS = 1000 };
 
 static int32_t kept[32]; /* the state that the steps draw from */
+static int32_t idle[32]; /* one that no number is drawn from */
 static uint64_t drawn;   /* depends on every number, and on their order */
 static long done;
 
@@ -15,8 +16,8 @@ static void step(void) {
     done++;
 }
 
-/* Like saved(), with the state of random(). `idle` is a state that no number is drawn from. */
-static void saved_with_state(int32_t *idle) {
+/* Like saved(), with the state of random(). */
+static void saved_with_state(void) {
     setstate((char *)idle); /* writes the position of the generator into `kept` */
     saved();
     setstate((char *)kept); /* reads it, after a restart that of the checkpoint */
@@ -24,10 +25,9 @@ static void saved_with_state(int32_t *idle) {
 
 int main(void) {
     shmem_init();
-    int32_t idle[32];
     initstate(1, (char *)idle, sizeof idle);
     initstate(1 + (unsigned)shmem_my_pe(), (char *)kept, sizeof kept);
-    while (saved_with_state(idle), done < STEPS)
+    while (saved_with_state(), done < STEPS)
         step();
     uint64_t all = sum_of_all(drawn);
     if (shmem_my_pe() == 0)

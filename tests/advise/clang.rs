@@ -237,8 +237,10 @@ fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
             }
             let name = path.display().to_string();
             let output = folder.run(&["--json", "-", &name]);
-            // In raii two objects that a lambda captures by reference are taken for changed.
-            let status = i32::from(path.ends_with("raii.cc"));
+            // In raii two objects that a lambda captures by reference are taken for changed; in
+            // libc_random setstate, which returns the previous array, is unknown code.
+            let warned = ["raii.cc", "libc_random.c"].iter().any(|name| path.ends_with(name));
+            let status = i32::from(warned);
             assert_eq!(output.status.code(), Some(status), "{name}: {}", text(&output.stdout));
             for point in json(&output)["points"].as_array().expect("points") {
                 if point["checkpoint"] == true {
