@@ -292,7 +292,7 @@ template <typename Step> void run(Step &&step, std::uint64_t every = 1) {
             if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
                 restart();
                 shmem_barrier_all();
-                progress->dropped = false;
+                progress->dropped = false; // for jobs without rollback
                 continue;
             }
             if (progress->done) {
