@@ -106,7 +106,8 @@ static double brought; /* heat, to my blocks */
 
 static void advance(int block) {
     int n = side_of(level[block]);
-    double h = 1.0 / (BLOCKS * n), row[SIDES][FINEST], share[SIDES], u[FINEST * FINEST];
+    double h = 1.0 / (BLOCKS * n), share[SIDES], u[FINEST * FINEST];
+    double row[SIDES][FINEST] = {{0}}; /* numbers beyond the plate too, of which no share counts */
     memcpy(u, cells[block], sizeof u);
     for (int side = 0; side < SIDES; side++)
         share[side] = fetch(block, side, row[side]);
