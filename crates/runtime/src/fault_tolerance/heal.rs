@@ -5,9 +5,9 @@
 //! old groups uses, and the agreement of all PEs switches to the new groups. Until then the old
 //! ones decide, and afterwards their slot is free. For the store it is a checkpoint of its own,
 //! with stamps and decisions of its own. The program does not see it: the number that programs,
-//! people, sets on disk and rules see stays ([`CheckpointNumber::program`]), since the number of
-//! the store also carries the count of such encodings. So every PE, also a substitute that
-//! adopted nothing and a job resumed from disk, has both numbers as soon as it has one.
+//! people, sets on disk and rules see stays ([`CheckpointNumber::program`]). One word holds both
+//! that number and the count of such encodings, so every PE, also a substitute that adopted nothing
+//! or a job resumed from disk, has both numbers as soon as it has one.
 //!
 //! Left out: the rule, which is in [`raidshmem_core::store::grouped`]; ranges that are read-only,
 //! which keep the groups as they are.
