@@ -18,8 +18,8 @@
 
 pub mod due;
 pub mod interval;
-#[cfg(test)]
 mod random;
+pub mod reliability;
 pub mod report;
 pub mod risk;
 pub mod second;

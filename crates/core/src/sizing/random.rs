@@ -1,4 +1,4 @@
-//! Reproducible random numbers for the tests of this folder.
+//! Reproducible random numbers for simulations.
 
 /// SplitMix64.
 pub struct Random(u64);
