@@ -27,6 +27,7 @@ mod paper;
 mod peers;
 #[path = "../../benches/advise/plot.rs"]
 mod plot;
+mod reliability;
 
 const DOCUMENTS: [&str; 2] = ["README.md", "benches/README.md"];
 const BEGIN: &str = "<!-- figures: ";

@@ -7,6 +7,7 @@
 //! advise     findings of the adviser, and checkpoints under its plan
 //! searched   states that the model checker explored: the table of docs/guarantees.md
 //! risk       the probability of losing a job, by the closed form of `oshinfo plan`
+//! reliability  the chance by simulation, with spares and repairs: [`super::reliability`]
 //! evaluation the newest record of `make evaluation`, if any
 //! local      local rollback compared with global rollback
 //! fewer      accesses in a ring before and after a loss, in shrink mode
@@ -277,15 +278,22 @@ fn risks() -> String {
     )
 }
 
-/// Prints a chance in percent, or as one in so many, of two digits.
-fn odds(chance: f64) -> String {
+/// Prints a chance in percent, or as one in so many, with two digits.
+pub fn odds(chance: f64) -> String {
     if chance > 0.001 {
         return format!("{} %", rounded(100.0 * chance));
     }
     let many = 1.0 / chance;
     let digits = 10f64.powi(many.log10().floor() as i32 - 1);
-    let many = ((many / digits).round() * digits) as u64;
-    format!("one in {},{:03}", many / 1000, many % 1000)
+    format!("one in {}", thousands(((many / digits).round() * digits) as usize))
+}
+
+/// Prints a number with a comma before every three digits.
+pub fn thousands(number: usize) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", thousands(number / 1000), number % 1000),
+    }
 }
 
 /// Returns the record of `make evaluation`, each of its tables by its name.
@@ -344,6 +352,7 @@ pub fn figures() -> String {
         ("advise", advise()),
         ("searched", searched()),
         ("risk", risks()),
+        ("reliability", super::reliability::reliability()),
         ("evaluation", evaluation()),
         ("local", local()),
         ("fewer", fewer()),

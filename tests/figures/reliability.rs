@@ -1,0 +1,123 @@
+//! The chance of an unrecoverable loss by simulation, with groups kept and with new groups, beside
+//! the closed form: values for the table of the paper.
+
+use std::fmt::Write as _;
+
+use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::domains::{DomainKind, Source};
+use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::sizing::reliability::{Outcome, Reliability};
+use raidshmem_core::sizing::risk::{Exposure, MONTH};
+
+use super::paper::{odds, quoted, thousands};
+
+const DAY: f64 = 86_400.0;
+const YEAR: f64 = 365.0 * DAY;
+/// Average life of a node, and of a whole rack, in years.
+const LIFE: f64 = 5.0;
+const RACK_LIFE: f64 = 20.0;
+/// Nodes of a rack, and days until a lost node is back.
+const RACK: usize = 4;
+const REPAIR: f64 = 7.0;
+const GROUP: usize = 8;
+const RECOVERY: f64 = 60.0;
+
+/// One row: a PE for each node.
+struct Row {
+    nodes: usize,
+    spares: usize,
+    parity: usize,
+    racks: bool,
+    /// Years that are simulated.
+    years: usize,
+}
+
+const fn row(nodes: usize, spares: usize, parity: usize, racks: bool, years: usize) -> Row {
+    Row { nodes, spares, parity, racks, years }
+}
+
+const ROWS: [Row; 5] = [
+    row(8, 0, 1, false, 8_000),
+    row(8, 1, 1, false, 8_000),
+    row(8, 2, 1, false, 8_000),
+    row(64, 0, 1, true, 500),
+    row(64, 4, 1, true, 500),
+];
+
+impl Row {
+    fn site(&self, heals: bool) -> Reliability {
+        let all = self.nodes + self.spares;
+        let racks = all.div_ceil(RACK);
+        let kind = DomainKind {
+            name: "rack".to_owned(),
+            domains: (0..racks).map(|rack| format!("rack{rack}")).collect(),
+            of: (0..all).map(|node| node / RACK).collect(),
+            source: Source::User,
+        };
+        let kinds = self.racks.then_some(kind).into_iter().collect();
+        let settings = Settings {
+            backup_mode: BackupMode::Rs,
+            parity: self.parity,
+            group_size: Some(GROUP),
+            ..Settings::default()
+        };
+        Reliability {
+            settings,
+            domains: Domains::default().with_kinds(kinds),
+            pes: self.nodes,
+            nodes: self.nodes,
+            spares: self.spares,
+            life: LIFE * YEAR,
+            domain_life: self.racks.then_some(RACK_LIFE * YEAR),
+            repair: Some(REPAIR * DAY),
+            recovery: RECOVERY,
+            heals,
+        }
+    }
+
+    /// Returns the chance by the closed form, which knows no racks and always has a spare.
+    fn closed(&self) -> f64 {
+        let (nodes, parity) = (self.nodes as f64, self.parity);
+        let mtbf = LIFE * YEAR / nodes;
+        let groups = nodes / GROUP as f64;
+        Exposure { nodes, group: GROUP, groups, parity, mtbf, recovery: RECOVERY }.chance(MONTH)
+    }
+}
+
+/// Prints the chance of an outcome, or an upper bound if nothing was lost.
+fn chance(of: &Outcome) -> String {
+    match of.ends {
+        0 => format!("< {}", odds(of.bound())),
+        _ => odds(of.chance()),
+    }
+}
+
+/// Returns the rows as a value of Typst.
+pub fn reliability() -> String {
+    let mut rows = String::new();
+    for (seed, row) in (1..).zip(&ROWS) {
+        let of = |heals| row.site(heals).simulate(seed, row.years, YEAR);
+        let (kept, healed) = (of(false), of(true));
+        let share = |of: &Outcome| odds(of.exposed / of.seconds);
+        let _ = writeln!(
+            rows,
+            "    (nodes: {}, spares: {}, parity: {}, racks: {}, years: {}, losses: {}, kept: {}, \
+             healed: {}, exposed: {}, after: {}, closed: {}),",
+            row.nodes,
+            row.spares,
+            row.parity,
+            row.racks,
+            quoted(&thousands(row.years)),
+            quoted(&thousands(healed.losses)),
+            quoted(&chance(&kept)),
+            quoted(&chance(&healed)),
+            quoted(&share(&kept)),
+            quoted(&share(&healed)),
+            quoted(&odds(row.closed())),
+        );
+    }
+    format!(
+        "(\n  rows: (\n{rows}  ),\n  life: {LIFE}, rack-life: {RACK_LIFE}, rack: {RACK}, repair: \
+         {REPAIR}, group: {GROUP}, recovery: {RECOVERY},\n)"
+    )
+}
