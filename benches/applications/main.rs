@@ -85,17 +85,17 @@ const APPLICATIONS: [Application; 4] = [
     Application {
         name: "amr",
         source: "examples/c/amr.c",
-        sizes: [&["-DPHASES=120"], &["-DPHASES=10"]],
+        sizes: [&["-DBLOCKS=48", "-DPHASES=30"], &["-DPHASES=10"]],
     },
     Application {
         name: "md",
         source: "examples/cxx/md.cc",
-        sizes: [&["-DCELLS=12", "-DROUNDS=16"], &["-DROUNDS=8"]],
+        sizes: [&["-DCELLS=12", "-DROUNDS=24"], &["-DROUNDS=8"]],
     },
     Application {
         name: "bfs",
         source: "examples/c/bfs.c",
-        sizes: [&["-DSCALE=16", "-DSEARCHES=12"], &["-DSCALE=11"]],
+        sizes: [&["-DSCALE=17", "-DSEARCHES=12"], &["-DSCALE=11"]],
     },
     Application { name: "train", source: "python/examples/train.py", sizes: [&["60"], &["4"]] },
 ];

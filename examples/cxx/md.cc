@@ -32,7 +32,7 @@ using Vector = std::array<double, 3>;
 using Index = std::size_t;
 
 constexpr int steps_a_round = 10;
-constexpr double density = 0.8442, heat = 1.44, cutoff = 2.5, skin = 0.4, dt = 0.004;
+constexpr double density = 0.8442, heat = 1.44, cutoff = 2.5, skin = 0.5, dt = 0.004;
 constexpr double reach = cutoff + skin;
 constexpr std::array<int, 3> crystal = {CELLS, CELLS, 2 * CELLS};
 constexpr Index particles = Index{4} * CELLS * CELLS * 2 * CELLS; // four in each cell
