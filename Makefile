@@ -52,8 +52,8 @@ INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
     $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
 
 .PHONY: build demo test test-all test-nodes test-arm test-memory-model sanitize soak mutants
-.PHONY: scorecard scorecard-quick scaling evaluation local advise install uninstall deb book paper
-.PHONY: clean help
+.PHONY: scorecard scorecard-quick scaling evaluation local applications advise install
+.PHONY: uninstall deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -137,6 +137,14 @@ evaluation: build
 local: build
 	@.ci/setup build
 	$(CARGO) bench --locked --bench local -- \
+		$(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
+
+# The cost of survival in four applications, in some minutes: target/applications. ROUNDS=N measures
+# N times.
+applications: build
+	@.ci/setup test
+	$(CARGO) test --locked --workspace --test shmem4py -- training
+	$(CARGO) bench --locked --bench applications -- \
 		$(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
 
 # The findings of oshadvise in three programs, and the cost of checkpoints under its plan:
@@ -238,6 +246,7 @@ help:
 	@echo 'make evaluation  what the thesis measured, in all modes, with real faults: CSV and plots'
 	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
 	@echo 'make local     a lost PE that rolls back locally, beside all going back (ROUNDS=5 RECORD=1)'
+	@echo 'make applications  what survival costs four applications (ROUNDS=7 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it);'
 	@echo '               SYMBOLS=yes keeps symbols for debuggers; make uninstall removes it all'

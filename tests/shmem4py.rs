@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -209,9 +210,8 @@ fn install() -> PathBuf {
     folder.join("installed")
 }
 
-/// Runs a program of the package under `oshrun` with these settings and options; returns its
-/// success and its output.
-fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String, String) {
+/// Returns the command of a program of the package under `oshrun` with these settings and options.
+fn job(installed: &Path, options: &[&str], words: &[&str]) -> Command {
     let mut command = Command::new(OSHRUN);
     let foreign = std::env::vars_os().map(|(name, _)| name);
     for name in foreign.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
@@ -228,8 +228,13 @@ fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String,
     command.arg(in_venv("python")).args(words);
     let path = format!("{}:{}", source().join("src").display(), installed.display());
     command.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
-    let output = command.stdin(Stdio::null()).current_dir(Path::new(ROOT).join("python")).output();
-    let output = output.expect("oshrun was built");
+    command.stdin(Stdio::null()).current_dir(Path::new(ROOT).join("python"));
+    command
+}
+
+/// Runs a program of the package; returns its success and its output.
+fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String, String) {
+    let output = job(installed, options, words).output().expect("oshrun was built");
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
 }
@@ -261,22 +266,72 @@ fn programs_in_python_survive_losses_with_equal_bytes() {
         assert_eq!(printed, whole, "{losses:?}: {said}");
         assert!(said.contains("resume from checkpoint"), "{losses:?}: {said}");
     }
-    let train = |options: &[&str]| {
-        let all = [&["--timeout", "120", "-n", "4", "--mode", "raid5"], options].concat();
-        let (well, printed, said) = program(installed, &all, &["examples/train.py", "4"]);
-        assert!(well && printed.starts_with("train loss "), "{options:?}: {printed}{said}");
-        printed
-    };
-    let whole = train(&[]);
-    for losses in [&["--kill", "2@3"][..], &["SHMEM_FT_ROLLBACK=local", "--kill", "1@3:before"]] {
-        assert_eq!(train(losses), whole, "{losses:?}");
-    }
     let calls = ["--timeout", "120", "-n", "4", "--mode", "raid5"];
     let (well, printed, said) = program(installed, &calls, &["tests/calls.py"]);
     assert!(well && said.contains("PE 1 was killed by SIGKILL"), "{printed}{said}");
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["PE 0: ok", "PE 1: ok", "PE 2: ok", "PE 3: ok"]);
+}
+
+/// Returns the share of new points that the trained network puts right, in per cent.
+fn right(printed: &str) -> f64 {
+    let share = printed.split_once(", ").and_then(|(_, rest)| rest.split_once("% of new points"));
+    share.and_then(|(share, _)| share.parse().ok()).unwrap_or_else(|| panic!("a share: {printed}"))
+}
+
+/// Runs a job, and kills PE 1 from outside, with the script of the chapter about porting, once this
+/// line is said; returns its success and its output.
+fn killed_after(line: &str, mut command: Command) -> (bool, String, String) {
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
+    let mut lines = BufReader::new(job.stderr.take().expect("it is piped")).lines();
+    let mut said = String::new();
+    for text in lines.by_ref().map(|text| text.expect("text") + "\n") {
+        said += &text;
+        if text.starts_with(line) {
+            break;
+        }
+    }
+    let tools = Path::new(OSHRUN).parent().expect("a folder").display();
+    let path = format!("{tools}:{}", std::env::var("PATH").unwrap_or_default());
+    let script = Path::new(ROOT).join("examples/porting/kill_pe.sh");
+    run(Command::new("sh").arg(script).args(["1", &job.id().to_string()]).env("PATH", path));
+    said.extend(lines.map(|text| text.expect("text") + "\n"));
+    let output = job.wait_with_output().expect("it ends");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
+}
+
+/// The network learns to tell two spirals apart, and its weights have the same bits whichever
+/// worker is lost.
+#[test]
+fn training_that_loses_workers_ends_with_equal_weights() {
+    build();
+    let installed = package();
+    let words = ["examples/train.py", "12"];
+    let options = |more: &[&'static str]| {
+        [&["--timeout", "120", "-n", "4", "--mode", "raid5", "--verbose"], more].concat()
+    };
+    let train = |more: &[&'static str]| {
+        let (well, printed, said) = program(installed, &options(more), &words);
+        assert!(well && printed.starts_with("train loss "), "{more:?}: {printed}{said}");
+        (printed, said)
+    };
+    let (whole, _) = train(&[]);
+    assert!(right(&whole) > 95.0, "{whole}");
+    for losses in [
+        &["--kill", "2@3"][..],
+        &["--kill", "0@5:encode", "--kill", "3@8"],
+        &["--nodes", "4", "--kill-node", "3@6"],
+        &["SHMEM_FT_ROLLBACK=local", "--kill", "1@3:before"],
+    ] {
+        let (printed, said) = train(losses);
+        assert_eq!(printed, whole, "{losses:?}: {said}");
+        assert!(said.contains(" was lost") || said.contains(" was killed"), "{losses:?}: {said}");
+    }
+    let job = job(installed, &options(&[]), &words);
+    let (well, printed, said) = killed_after("oshrun: checkpoint 4: ", job);
+    assert!(well && printed == whole, "{printed}, expected {whole}{said}");
+    assert_eq!(said.matches("all PEs resume from checkpoint ").count(), 1, "{said}");
 }
 
 #[test]

@@ -19,8 +19,10 @@
 #ifndef PHASES
 #define PHASES 10 /* each ends with a new grid and a checkpoint */
 #endif
+#ifndef BLOCKS
+#define BLOCKS 12
+#endif
 enum {
-    BLOCKS = 12,
     BASE = 4,
     LEVELS = 3, /* 0, 1, 2 */
     FINEST = BASE << (LEVELS - 1),
@@ -30,6 +32,7 @@ enum {
 };
 enum { LEFT, RIGHT, DOWN, UP, SIDES };
 static const double STEP = 0.2 / WIDTH / WIDTH; /* of time: stable on the finest level */
+static const double POWER = 0.05;               /* of the laser, at its centre in a step */
 
 typedef struct {
     double edge[SIDES][FINEST];
@@ -66,7 +69,7 @@ static double size_of(double a) {
 /* Returns the heat that this place gets in a step from the laser, which crosses the plate. */
 static double laser(double x, double y, long at) {
     double dx = x - 0.3 - 1e-3 * (double)at, dy = y - 0.4, far = (dx * dx + dy * dy) / 6e-3;
-    return far > 1 ? 0 : (1 - far) * (1 - far) * STEP * 1e4;
+    return far > 1 ? 0 : (1 - far) * (1 - far) * POWER;
 }
 
 static int is_mine(int block) {

@@ -63,7 +63,7 @@ static void reductions(void) {
         all ^= (uint64_t)value(pe, 0);
     CHECK((uint64_t)dest[0] == all);
     numbers[0] = me % 2 ? 2.0 : I;
-    numbers[1] = 1.0 + me * I;
+    numbers[1] = 1.0 + (double)me * I;
     wide = 0.25L * (me + 1);
     shmem_barrier_all();
     double complex expected = 1.0;

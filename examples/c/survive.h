@@ -15,6 +15,8 @@
  * saved(), gets return zeroes and atomics return zero: step() may compute garbage, which is
  * discarded, but it must terminate.
  *
+ * The lines that make a program survive are marked `survival`, there and here.
+ *
  * With -DNO_FT nothing is saved: for libraries that only implement the specification.
  */
 #ifndef SURVIVE_H
@@ -22,7 +24,7 @@
 
 #include <shmem.h>
 #ifndef NO_FT
-#include <shmem_ft.h>
+#include <shmem_ft.h> /* survival */
 #endif
 
 #include <stdint.h>
@@ -33,7 +35,7 @@
 static inline void saved(void) {
     shmem_barrier_all();
 }
-#else
+#else /* survival: begin */
 static inline void saved(void) {
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
         int *pes = NULL, *status = NULL;
@@ -45,7 +47,7 @@ static inline void saved(void) {
         free(status);
     }
 }
-#endif
+#endif /* survival: end */
 
 /* Mixes the bits of a number, identically on all machines, so it also generates data. */
 static inline uint64_t mix(uint64_t x) {

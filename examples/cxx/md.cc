@@ -9,7 +9,7 @@
 //
 // Checked: no particle is lost or doubled, none moves further than the lists allow, the momentum
 // stays zero, and the energy drifts by less than a part in 2,000.
-#include <shmem_ft.hpp>
+#include <shmem_ft.hpp> // survival
 
 #include <algorithm>
 #include <array>
@@ -22,6 +22,9 @@
 #ifndef ROUNDS
 #define ROUNDS 8
 #endif
+#ifndef CELLS
+#define CELLS 6 // along the shorter edges of the crystal
+#endif
 
 namespace {
 
@@ -29,10 +32,10 @@ using Vector = std::array<double, 3>;
 using Index = std::size_t;
 
 constexpr int steps_a_round = 10;
-constexpr double density = 0.8442, heat = 1.44, cutoff = 2.5, skin = 0.4, dt = 0.004;
+constexpr double density = 0.8442, heat = 1.44, cutoff = 2.5, skin = 0.5, dt = 0.004;
 constexpr double reach = cutoff + skin;
-constexpr std::array<int, 3> crystal = {6, 6, 12}; // cells of four particles
-constexpr Index particles = 4u * 6 * 6 * 12;
+constexpr std::array<int, 3> crystal = {CELLS, CELLS, 2 * CELLS};
+constexpr Index particles = Index{4} * CELLS * CELLS * 2 * CELLS; // four in each cell
 
 struct Particle {
     std::uint64_t number;

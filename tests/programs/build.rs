@@ -33,19 +33,28 @@ static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Builds the program `name` and returns its path.
 pub fn build(language: Language, name: &str) -> PathBuf {
-    // Held during a build, so that no test runs a partial program.
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    built.entry(name.to_owned()).or_insert_with(|| compile(language, name)).clone()
+    build_with(language, name, &[])
 }
 
-fn compile(language: Language, name: &str) -> PathBuf {
+/// Builds the program `name` with these options of the preprocessor, and returns its path.
+pub fn build_with(language: Language, name: &str, options: &[&str]) -> PathBuf {
+    // Held during a build, so that no test runs a partial program.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = [name].iter().chain(options).copied().collect::<String>();
+    let compile = || compile(language, (name, &target), options);
+    built.entry(target.clone()).or_insert_with(compile).clone()
+}
+
+fn compile(language: Language, (name, target): (&str, &str), options: &[&str]) -> PathBuf {
     let Language { folder, suffix, compiler, standard } = language;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name);
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-    std::fs::create_dir_all(&target).expect("a folder for programs");
-    let target = target.join(name);
+    let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    std::fs::create_dir_all(&programs).expect("a folder for programs");
+    let target = programs.join(target);
     let output = Command::new(compiler)
-        .args([standard, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args([standard, "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pthread"])
+        .args(options)
+        .arg("-o")
         .args([&target, &source.with_extension(suffix)])
         .output();
     let output = output.expect("the wrapper runs");

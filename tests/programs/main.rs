@@ -1,6 +1,7 @@
 //! The programs in `examples/c` and `examples/cxx`: each is right alone and with several PEs, and
 //! the applications reach the same checksum when PEs or a node are killed on the way. Those of the
-//! chapter about porting print its output ([`porting`]).
+//! chapter about porting print its output ([`porting`]); some applications are killed from outside
+//! ([`applications`]).
 //!
 //! A program checks its own result and ends with `name: ok`, an application with
 //! `name: ok checksum=...`, which is compared between runs.
@@ -9,7 +10,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod applications;
 mod build;
+#[path = "../../benches/applications/lines.rs"]
+mod lines;
 mod locks;
 mod plan;
 mod pointers;
