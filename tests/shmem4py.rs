@@ -280,8 +280,8 @@ fn right(printed: &str) -> f64 {
     share.and_then(|(share, _)| share.parse().ok()).unwrap_or_else(|| panic!("a share: {printed}"))
 }
 
-/// Runs a job, and kills PE 1 from outside, with the script of the chapter about porting, once this
-/// line is said; returns its success and its output.
+/// Runs a job, and kills PE 1 from outside, with the script of the chapter about porting, after it
+/// has printed this line; returns its success and its output.
 fn killed_after(line: &str, mut command: Command) -> (bool, String, String) {
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
     let mut lines = BufReader::new(job.stderr.take().expect("it is piped")).lines();

@@ -18,10 +18,10 @@
 //!
 //! Left out: losses, which tests inject; hosts.
 
-mod lines;
 #[path = "../scorecard/figure.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of it")]
 mod figure;
+mod lines;
 #[path = "../scorecard/programs.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of them")]
 mod programs;
@@ -194,8 +194,10 @@ fn measure(bench: &Bench, of: &Application, options: Options) -> Result<Runs, Tr
 /// Returns the extra time of runs in per cent: the median, the least and the most.
 fn extra(with: &[Run], without: &[Run]) -> String {
     let seconds = |runs: &[Run]| runs.iter().map(|run| run.seconds).collect::<Vec<f64>>();
-    let all: Vec<f64> =
-        ratios(&seconds(with), &seconds(without)).iter().map(|ratio| 100.0 * (ratio - 1.0)).collect();
+    let all: Vec<f64> = ratios(&seconds(with), &seconds(without))
+        .iter()
+        .map(|ratio| 100.0 * (ratio - 1.0))
+        .collect();
     let (least, most) = all.iter().fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(x), b.max(x)));
     format!("{:.0} ({least:.0} to {most:.0})", median(&all))
 }
@@ -210,9 +212,8 @@ fn row(bench: &Bench, of: &Application, runs: &Runs) -> Result<String, Trouble> 
     };
     let (text, header) = (read(of.source)?, read("examples/c/survive.h")?);
     let [off, calls, seconds] = runs;
-    let number = |runs: &[Run]| {
-        median(&runs.iter().map(|run| run.checkpoints as f64).collect::<Vec<f64>>())
-    };
+    let number =
+        |runs: &[Run]| median(&runs.iter().map(|run| run.checkpoints as f64).collect::<Vec<f64>>());
     Ok(format!(
         "{},{},{},{},{:.2},{:.0},{},{:.0},{}\n",
         of.name,

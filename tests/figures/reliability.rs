@@ -1,4 +1,4 @@
-//! The chance of an unrecoverable loss by simulation, with groups kept and with new groups, beside
+//! The chance of an unrecoverable loss by simulation, with groups kept and with new groups, and by
 //! the closed form: values for the table of the paper.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::domains::{DomainKind, Source};
 use raidshmem_core::settings::{BackupMode, Settings};
-use raidshmem_core::sizing::reliability::{Outcome, Reliability};
+use raidshmem_core::sizing::reliability::{Reliability, SimulatedYears};
 use raidshmem_core::sizing::risk::{Exposure, MONTH};
 
 use super::paper::{odds, quoted, thousands};
@@ -85,7 +85,7 @@ impl Row {
 }
 
 /// Prints the chance of an outcome, or an upper bound if nothing was lost.
-fn chance(of: &Outcome) -> String {
+fn chance(of: &SimulatedYears) -> String {
     match of.ends {
         0 => format!("< {}", odds(of.bound())),
         _ => odds(of.chance()),
@@ -98,7 +98,7 @@ pub fn reliability() -> String {
     for (seed, row) in (1..).zip(&ROWS) {
         let of = |heals| row.site(heals).simulate(seed, row.years, YEAR);
         let (kept, healed) = (of(false), of(true));
-        let share = |of: &Outcome| odds(of.exposed / of.seconds);
+        let share = |of: &SimulatedYears| odds(of.exposed / of.seconds);
         let _ = writeln!(
             rows,
             "    (nodes: {}, spares: {}, parity: {}, racks: {}, years: {}, losses: {}, kept: {}, \

@@ -46,7 +46,7 @@ pub struct Reliability {
 
 /// The outcome of simulated years.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Outcome {
+pub struct SimulatedYears {
     /// Seconds simulated.
     pub seconds: f64,
     /// Losses that took PEs.
@@ -57,14 +57,14 @@ pub struct Outcome {
     pub exposed: f64,
 }
 
-impl Outcome {
+impl SimulatedYears {
     /// Returns the probability of an unrecoverable loss within 30 days.
     pub fn chance(&self) -> f64 {
         -(-(self.ends as f64) * MONTH / self.seconds).exp_m1()
     }
 
-    /// Returns the probability that would explain as few unrecoverable losses in one of twenty
-    /// simulations, if there were none: an upper bound with a confidence of 95 %.
+    /// Returns an upper bound of that probability with a confidence of 95 % if no loss was
+    /// unrecoverable: the rule of three.
     pub fn bound(&self) -> f64 {
         -(-3.0 * MONTH / self.seconds).exp_m1()
     }
@@ -76,9 +76,9 @@ impl Reliability {
     ///
     /// # Panics
     /// The settings name no mode with parity or copies, or the PEs cannot be divided into groups.
-    pub fn simulate(&self, seed: u64, runs: usize, length: f64) -> Outcome {
+    pub fn simulate(&self, seed: u64, runs: usize, length: f64) -> SimulatedYears {
         let mut random = Random::new(seed);
-        let mut sum = Outcome::default();
+        let mut sum = SimulatedYears::default();
         for _ in 0..runs {
             Course::new(self).run(&mut random, length, &mut sum);
         }
@@ -141,7 +141,7 @@ impl<'a> Course<'a> {
         course
     }
 
-    fn run(&mut self, random: &mut Random, length: f64, sum: &mut Outcome) {
+    fn run(&mut self, random: &mut Random, length: f64, sum: &mut SimulatedYears) {
         sum.seconds += length;
         while let Some((at, change)) = self.next(random).filter(|&(at, _)| at < length) {
             sum.exposed += if self.exposed { at - self.now } else { 0.0 };
@@ -193,7 +193,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn lose(&mut self, is_lost: impl Fn(usize) -> bool, sum: &mut Outcome) {
+    fn lose(&mut self, is_lost: impl Fn(usize) -> bool, sum: &mut SimulatedYears) {
         let gone: Vec<usize> = self.living().into_iter().filter(|&node| is_lost(node)).collect();
         for &node in &gone {
             self.lives[node] = false;
