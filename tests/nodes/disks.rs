@@ -82,7 +82,7 @@ impl Disks {
         let job = self.job(hosts).args(&["--verbose"]).env("SHMEM_FT_STORE_EVERY", "1");
         let job = job.env("SHMEM_FT_STORE", seen.to_str().expect("a plain name"));
         let mut run = jacobi::job(job, LONG).start();
-        run.wait_for_another("is on disk"); // not set-2, which may be abandoned
+        run.wait_for_nth("is on disk", 2); // not set-2, which may be abandoned
         self.net.kill_all();
         run.finish().status(137);
     }
@@ -147,7 +147,7 @@ fn two_lost_hosts_of_four_send_the_job_back_to_the_shared_disk() {
     let job = job.mode("raid5").env("SHMEM_FT_STORE_EVERY", "1").with_orphans();
     let job = job.env("SHMEM_FT_STORE", folder.to_str().expect("a plain name"));
     let mut run = jacobi::job(job, LONG).start();
-    run.wait_for_another("is on disk");
+    run.wait_for_nth("is on disk", 2);
     [1, 2].into_iter().for_each(|host| disks.net.kill(host, None));
     run.wait_for(FELL);
     let outcome = run.finish();
@@ -166,7 +166,7 @@ fn a_lost_disk_of_four_does_not_keep_a_job_from_falling_back() {
     let job = job.env("SHMEM_FT_ADOPT", "0");
     let job = job.env("SHMEM_FT_STORE", seen.to_str().expect("a plain name"));
     let mut run = jacobi::job(job, LONG).start();
-    run.wait_for_another("is on disk");
+    run.wait_for_nth("is on disk", 2);
     let agent = agent(&run, 1).pid;
     let pe = run.processes().into_iter().find(|found| found.parent == agent).expect("a PE").pid;
     // No PE is restored while an agent stands still.

@@ -22,7 +22,7 @@ impl Disks {
         let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
         let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
-        run.wait_for_another("is on disk"); // not set-2, which may be abandoned
+        run.wait_for_nth("is on disk", 2); // not set-2, which may be abandoned
         run.kill();
         disks
     }

@@ -7,16 +7,18 @@ use super::disk::{LONG, Store, flip_last};
 use super::support::processes::signal;
 use super::support::{Job, Running, jacobi, sample};
 
-const FELL: &str = ": all PEs begin again from set ";
+/// A part of the line of a job that begins again from disk.
+pub(super) const FELL: &str = ": all PEs begin again from set ";
 
 /// Starts a job on four nodes, and waits until it has at least two sets.
 fn stored(job: Job) -> Running {
     let mut run = jacobi::job(job.args(&["--nodes", "4"]), LONG).start();
-    run.wait_for_another("is on disk");
+    run.wait_for_nth("is on disk", 2);
     run
 }
 
-fn kill_nodes(run: &Running, nodes: &[usize]) {
+/// Kills the agents of these nodes.
+pub(super) fn kill_nodes(run: &Running, nodes: &[usize]) {
     let agents = run.agents();
     nodes.iter().for_each(|&node| signal(agents[node].pid, Signal::KILL));
 }
@@ -91,7 +93,7 @@ fn a_job_that_lost_processes_only_is_not_submitted_again() {
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_ADOPT", "0").env("SHMEM_FT_MAX_RESTARTS", "0");
     let mut run = jacobi::job(job, LONG).start();
-    run.wait_for_another("is on disk");
+    run.wait_for_nth("is on disk", 2);
     let pes = run.processes();
     let agents: Vec<u32> = run.agents().iter().map(|agent| agent.pid).collect();
     let pes = pes.iter().filter(|found| agents.contains(&found.parent));

@@ -1,8 +1,10 @@
 //! New parity groups after PEs have moved, so that the job survives the next loss, too.
 
 use super::HEAL;
+use super::disk::{LONG, Store};
+use super::falls::{FELL, kill_nodes};
 use super::support::jacobi::{self, SMALL};
-use super::support::{Cell, Job, Outcome, Sweep};
+use super::support::{Cell, Job, Outcome, Running, Sweep};
 
 /// The line of a job that survives every single loss again, thanks to new groups.
 const SURVIVES: &str = "the job now survives the loss of any one node or domain";
@@ -134,4 +136,36 @@ fn groups_stay_where_memory_for_others_is_short() {
     outcome.check(outcome.count(ANEW) + outcome.count(SURVIVES) == 0, "they stay");
     let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
     assert_eq!(limited(&["2@3", "1@5"]).same_verdict(), words);
+}
+
+/// Starts a job that writes sets, and waits until it has one of a checkpoint under new groups: at
+/// most three are older. Its node 2 is lost while the set of the third checkpoint is written.
+fn stored_anew(store: &Store) -> Running {
+    let job = store.job("raid5", &["--nodes", "4"]).kill_node(&["2@3"]);
+    let mut run = jacobi::job(job, LONG).with_orphans().start();
+    run.wait_for(ANEW);
+    run.wait_for_nth("is on disk", 4);
+    run
+}
+
+/// Resumed from such a set, a job has groups for its own places again.
+#[test]
+fn a_job_with_new_groups_is_resumed_from_disk() {
+    let store = Store::new();
+    stored_anew(&store).kill();
+    let checked = store.oshinfo(&["--verify"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let job = store.resume(&["--nodes", "4", "--verbose"]).kill_node(&["1@400"]);
+    let outcome = jacobi::job(job, LONG).run();
+    outcome.right_sum(LONG).says("oshrun: begins from set ").says(ANEW);
+}
+
+/// Two nodes of three are lost at once: more than the new groups cover.
+#[test]
+fn a_job_with_new_groups_begins_again_from_disk() {
+    let store = Store::new();
+    let mut run = stored_anew(&store);
+    kill_nodes(&run, &[0, 1]);
+    run.wait_for(FELL);
+    run.finish().right_sum(LONG).says("all PEs resume from checkpoint ");
 }

@@ -19,7 +19,7 @@ fn fill(store: &Store, layout: &str) {
     let job = job.env("SHMEM_FT_STORE_EVERY", "10");
     let mut run = job.program(&program("resize"), &WORDS).with_orphans().start();
     run.wait_for("is on disk");
-    run.wait_for_another("is on disk");
+    run.wait_for_nth("is on disk", 2);
     run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
     run.finish().status(137);
 }

@@ -393,11 +393,11 @@ impl Running {
         self.nth_line_or_end(text, 0)
     }
 
-    /// Waits for a second line with `text` on either output.
+    /// Waits until `times` lines have `text`, on either output.
     #[track_caller]
-    pub fn wait_for_another(&mut self, text: &str) {
-        let found = self.nth_line_or_end(text, 1);
-        found.unwrap_or_else(|| panic!("only one line has `{text}`: {}", self.report("ended")));
+    pub fn wait_for_nth(&mut self, text: &str, times: usize) {
+        let found = self.nth_line_or_end(text, times - 1);
+        found.unwrap_or_else(|| panic!("{times} times `{text}`: {}", self.report("ended")));
     }
 
     #[track_caller]
