@@ -16,7 +16,9 @@
  *
  * `lose`: `copy_ms` is one process copying the bytes of one PE; `died_at_ms` and `swept_at_ms` are
  * the death and the end of the first sweep over all data after it, by one clock; `sweep_ms` is that
- * sweep in the same process later.
+ * sweep in the same process later. `agreed_at_ms` is the agreement of the second checkpoint, after
+ * which a node is lost, and `protected_at_ms` the end of the restart, if the job then survives the
+ * loss of any other node.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -158,6 +160,14 @@ static void recover(void) {
 
 /* The dying PE prints the time of its death on standard output. If the launcher kills the node when
  * its PEs reach a step, PE 0 prints the time at which it reaches that step. */
+/* Returns 1 if the job survives the loss of any one of its nodes, of which each PE began on one. */
+static int survives_any_node(void) {
+    int all = 1;
+    for (int node = 0; node < shmem_n_pes(); node++)
+        all = all && shmemx_ft_survives(SHMEMX_FT_NODE, node) == 1;
+    return all;
+}
+
 static void lose(int kills) {
     double runs[MOST], begun;
     int recovered = 0;
@@ -177,12 +187,16 @@ static void lose(int kills) {
             recover();
             step = (int)shmemx_ft_checkpoint_number();
             recovered = 1;
+            if (me == 0 && survives_any_node())
+                printf("protected_at_ms %.3f\n", now());
             sweep();
             if (me == 0)
                 printf("swept_at_ms %.3f\n", now());
             continue;
         }
         step++;
+        if (step == 2 && me == 0 && !recovered)
+            printf("agreed_at_ms %.3f\n", now());
         double took = sweep();
         if (me == 0 && recovered)
             say("sweep_ms", &took, 1);

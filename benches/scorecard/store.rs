@@ -154,9 +154,10 @@ fn last_share(text: &str) -> Result<f64, Trouble> {
     value(last.unwrap_or_default(), "pss_mib")
 }
 
-/// Measures a process whose memory is adopted, and a node whose PE is rebuilt.
+/// Measures a process whose memory is adopted, and a node whose PE is rebuilt, until new groups
+/// protect all.
 fn losses(program: &Program) -> Result<Vec<Figure>, Trouble> {
-    let (mut back, mut rebuilt) = (Vec::new(), Vec::new());
+    let (mut back, mut rebuilt, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..program.bench.rounds() {
         let text = lose(program, "process", &[])?;
         back.push(value(&text, "swept_at_ms")? - value(&text, "died_at_ms")?);
@@ -166,11 +167,13 @@ fn losses(program: &Program) -> Result<Vec<Figure>, Trouble> {
             return Err(Trouble::new(format!("one PE rebuilt, not {}: {text}", took.len())));
         }
         rebuilt.push(median(&took) / value(&text, "copy_ms")?);
+        again.push(value(&text, "protected_at_ms")? - value(&text, "agreed_at_ms")?);
     }
     let name = format!("rebuild of a PE, {} MiB / memcpy", program.mib);
     Ok(vec![
         Figure::at_most(&name, 3.0, &rebuilt, "memcpy by one process").with_limit(1.5),
         Figure::at_most("death of a process to the first sweep, ms", 50.0, &back, "-"),
+        Figure::at_most("loss of a node until any next one is survived, ms", 1000.0, &again, "-"),
     ])
 }
 
