@@ -4,6 +4,7 @@
 
 use clap::{CommandFactory, Parser};
 use raidshmem_core::settings::units::parse_size;
+use raidshmem_core::sizing::lost_node::AfterLoss;
 use raidshmem_core::sizing::report::Report;
 use raidshmem_core::sizing::second::SecondLevel;
 use raidshmem_core::sizing::{Candidate, Choice, SizingInput, choose};
@@ -172,8 +173,14 @@ fn in_json(site: &SizingInput, choice: &Choice) -> Value {
         "best": choice.best,
         "safe": choice.safe,
         "settings": best.map(settings),
+        "after_loss": best.and_then(|best| AfterLoss::of(site, best)).map(after_loss),
         "second_level": best.and_then(|best| SecondLevel::of(site, best)).map(second_level),
     })
+}
+
+fn after_loss(after: AfterLoss) -> Value {
+    let AfterLoss { group, memory, crowd, survives } = after;
+    json!({ "group": group, "memory": memory, "crowd": crowd, "survives": survives })
 }
 
 fn second_level(level: SecondLevel) -> Value {

@@ -163,7 +163,7 @@ fn told(text: &str) -> Result<(String, usize, String), Trouble> {
     let result = lines.next().filter(|line| !line.contains("FAILED"));
     let result = result.ok_or_else(|| Trouble::new(format!("no result in {text:?}")))?;
     let made = |line: &&str| line.starts_with("oshrun: checkpoint ");
-    let last = text.lines().filter(made).next_back().unwrap_or_default();
+    let last = text.lines().rfind(made).unwrap_or_default();
     let saved = last.split_once(": ").and_then(|(_, rest)| rest.split_once(" a PE"));
     let saved = saved.and_then(|(size, _)| size.split_once(": ")).map_or("", |(_, size)| size);
     Ok((result.to_owned(), text.lines().filter(made).count(), saved.to_owned()))
@@ -207,9 +207,7 @@ const HEAD: &str = "application,lines for survival,lines,data of a PE,seconds wi
 
 /// Returns the row of an application, in the order of the header.
 fn row(bench: &Bench, of: &Application, runs: &Runs) -> Result<String, Trouble> {
-    let read = |path: &str| {
-        std::fs::read_to_string(bench.root().join(path)).map_err(|error| Trouble::new(error))
-    };
+    let read = |path: &str| std::fs::read_to_string(bench.root().join(path)).map_err(Trouble::new);
     let (text, header) = (read(of.source)?, read("examples/c/survive.h")?);
     let [off, calls, seconds] = runs;
     let number =

@@ -18,6 +18,7 @@
 
 pub mod due;
 pub mod interval;
+pub mod lost_node;
 mod random;
 pub mod reliability;
 pub mod report;
@@ -199,12 +200,17 @@ struct Placed {
 }
 
 fn placed(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Placed> {
-    let node_of: Vec<usize> = (0..site.pes).map(|pe| pe * site.nodes / site.pes).collect();
+    let node_of = spread(site.pes, &(0..site.nodes).collect::<Vec<_>>());
     let plan = groups::plan(&node_of, &Domains::default(), size, parity).ok()?;
     let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe.at()]).collect();
     let sets: BTreeSet<BTreeSet<usize>> = plan.groups.iter().map(nodes).collect();
     let share = plan.worst[0].members;
     Some(Placed { group: plan.sizes().most, sets: sets.len() as f64, share })
+}
+
+/// Returns the nodes of PEs that are spread over `nodes` in equal shares.
+fn spread(pes: usize, nodes: &[usize]) -> Vec<usize> {
+    (0..pes).map(|pe| nodes[pe * nodes.len() / pes]).collect()
 }
 
 impl Candidate {

@@ -11,8 +11,9 @@
 
 use super::random::Random;
 use super::risk::MONTH;
+use super::spread;
 use crate::placement::Domains;
-use crate::placement::substitute::{JobLayout, SubstituteNode};
+use crate::placement::substitute::SubstituteNode;
 use crate::placement::survival::Places;
 use crate::quantity::{Pe, ViewNumber};
 use crate::settings::Settings;
@@ -124,7 +125,7 @@ enum Change {
 
 impl<'a> Course<'a> {
     fn new(site: &'a Reliability) -> Course<'a> {
-        let node_of = places(site.pes, &(0..site.nodes).collect::<Vec<_>>());
+        let node_of = spread(site.pes, &(0..site.nodes).collect::<Vec<_>>());
         let mut course = Course {
             site,
             now: 0.0,
@@ -212,7 +213,7 @@ impl<'a> Course<'a> {
             sum.ends += 1;
             return self.begin_again();
         }
-        let layout = self.layout();
+        let layout = self.protection.job_layout(&self.site.domains);
         for pe in lost {
             let idle = |&node| SubstituteNode { node, spare: !self.node_of.contains(&node) };
             let place = layout.best(pe, &self.node_of, living.iter().map(idle));
@@ -236,7 +237,7 @@ impl<'a> Course<'a> {
             (self.now, self.lives[node]) = (at, true);
         }
         let on: Vec<usize> = self.living().into_iter().take(self.site.nodes).collect();
-        self.node_of = places(self.site.pes, &on);
+        self.node_of = spread(self.site.pes, &on);
         self.protection = self.site.start(&self.node_of);
         self.erased.fill(false);
         self.whole = None;
@@ -246,24 +247,13 @@ impl<'a> Course<'a> {
         (0..self.lives.len()).filter(|&node| self.lives[node]).collect()
     }
 
-    fn layout(&self) -> JobLayout {
-        let group_of = self.protection.plan.of.iter().map(|of| of.group).collect();
-        let parity = self.protection.plan.parity;
-        JobLayout { group_of, domains: self.site.domains.clone(), parity }
-    }
-
     /// True if the loss of some single node would be unrecoverable.
     fn is_exposed(&self) -> bool {
-        let (mode, site) = (self.protection.mode, &self.layout());
+        let (mode, site) = (self.protection.mode, &self.protection.job_layout(&self.site.domains));
         let (node_of, erased) = (&self.node_of, &self.erased);
         let survey = Places { mode, adopt: true, site, node_of, erased }.survey();
         survey.fatal.iter().any(|fatal| fatal.kind == self.site.domains.kind_name(0))
     }
-}
-
-/// Returns the nodes of PEs that are spread over `nodes` in equal shares.
-fn places(pes: usize, nodes: &[usize]) -> Vec<usize> {
-    (0..pes).map(|pe| nodes[pe * nodes.len() / pes]).collect()
 }
 
 #[cfg(test)]

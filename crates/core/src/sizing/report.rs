@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::lost_node::AfterLoss;
 use super::second::SecondLevel;
 use super::{Candidate, Choice, SizingInput};
 
@@ -110,6 +111,9 @@ impl fmt::Display for Report<'_> {
                 let settings: Vec<String> = settings.map(|(n, v)| format!("{n}={v}")).collect();
                 writeln!(f, "export {}", settings.join(" "))?;
                 writeln!(f, "a checkpoint pays every {}", time(best.interval))?;
+                if let Some(after) = AfterLoss::of(site, best) {
+                    writeln!(f, "{after}")?;
+                }
                 if let Some(level) = SecondLevel::of(site, best) {
                     let SecondLevel { write, interval, falls, cost } = level;
                     writeln!(

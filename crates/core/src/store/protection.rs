@@ -198,19 +198,27 @@ impl Protection {
         if stays || breaks(Mutant::GroupsKept) {
             return None;
         }
-        let risk = self.risk(node_of, domains);
-        if risk == Risk::default() {
+        if self.survives_at(node_of, domains) {
             return None;
         }
         let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
-        (made.risk(node_of, domains) < risk).then_some(made)
+        (made.risk(node_of, domains) < self.risk(node_of, domains)).then_some(made)
+    }
+
+    /// Returns the groups, with the failure domains of their nodes.
+    pub fn job_layout(&self, domains: &Domains) -> JobLayout {
+        let group_of = self.plan.of.iter().map(|of| of.group).collect();
+        JobLayout { group_of, domains: domains.clone(), parity: self.plan.parity }
+    }
+
+    /// Returns true if the job survives the loss of any one domain, with PEs on these nodes.
+    pub fn survives_at(&self, node_of: &[usize], domains: &Domains) -> bool {
+        self.risk(node_of, domains) == Risk::default()
     }
 
     /// Returns the risk of a single loss with PEs on these nodes.
     fn risk(&self, node_of: &[usize], domains: &Domains) -> Risk {
-        let group_of = self.plan.of.iter().map(|of| of.group).collect();
-        let site = JobLayout { group_of, domains: domains.clone(), parity: self.plan.parity };
-        let (adopt, erased) = (true, vec![false; node_of.len()]);
+        let (site, adopt, erased) = (self.job_layout(domains), true, vec![false; node_of.len()]);
         let places = Places { mode: self.mode, adopt, site: &site, node_of, erased: &erased };
         let fatal = places.survey().fatal;
         let most = fatal.iter().map(|domain| domain.members).max().unwrap_or(0);
