@@ -28,10 +28,15 @@ fn drain(run: &Running, node: u32) -> Output {
 /// Asks for a drain, which the job accepts.
 #[track_caller]
 fn accepted(run: &Running, node: u32) {
+    accepted_for(run, node, "after the next checkpoint");
+}
+
+#[track_caller]
+fn accepted_for(run: &Running, node: u32, when: &str) {
     let asked = drain(run, node);
     let text = String::from_utf8_lossy(&asked.stdout).into_owned();
     assert!(asked.status.success(), "{asked:?}");
-    assert_eq!(text, format!("node {node} is drained after the next checkpoint\n"));
+    assert_eq!(text, format!("node {node} is drained {when}\n"));
 }
 
 /// Asks for a drain, which the job refuses with one line that contains `why`.
@@ -160,7 +165,7 @@ fn nodes_are_drained_one_after_another() {
 #[test]
 fn a_node_without_pes_leaves_at_once() {
     let mut run = paused(&["--spares", "1"]);
-    accepted(&run, 4);
+    accepted_for(&run, 4, "now, since it carries no PE");
     run.wait_for("node 4 is drained; it carried no PE");
     refused(&run, 4, "node 4 is not in the job: expected one of 0,1,2,3");
     repeats_nothing(&let_end(run), STEPS);

@@ -120,10 +120,13 @@ impl Launcher {
         if let Some(why) = self.machine.refuses_drain(node) {
             return format!("{}{why}", query::REFUSED);
         }
-        self.events
-            .news(&format!("node {node} is drained after the next checkpoint, as requested"));
+        let when = match self.machine.view().nodes().any(|at| at == node) {
+            true => "after the next checkpoint",
+            false => "now, since it carries no PE",
+        };
+        self.events.news(&format!("node {node} is drained {when}, as requested"));
         self.handle(MembershipEvent::Drain { node });
-        format!("node {node} is drained after the next checkpoint\n")
+        format!("node {node} is drained {when}\n")
     }
 
     /// Ends the job because its PEs cannot reach each other. Every PE sends Hello before its agent
