@@ -29,7 +29,7 @@ use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_core::view::{Member, View};
+use raidshmem_core::view::{DrainRequest, Member, View};
 use raidshmem_launch::cli::args::Args;
 use raidshmem_launch::cli::hosts;
 use raidshmem_report::page::page;
@@ -145,6 +145,7 @@ pub fn membership(bytes: &[u8]) {
             Up::Ended { proc, how } => MembershipEvent::Ended { proc, how },
             Up::Shown { number } => MembershipEvent::Shown { node, number },
             Up::Started { .. } | Up::Failed { .. } => MembershipEvent::NodeLost { node },
+            Up::StopSignal => MembershipEvent::Drain { node },
             _ => continue, // heartbeats and news, which this machine never sees
         };
         for action in machine.handle(event) {
@@ -166,7 +167,7 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
     let one = |&[kind, a, b]: &[u8; 3]| {
         let (a, b) = (u32::from(a % 16), u32::from(b % 8));
         let said = |what| Up::Message { proc: a, what };
-        let up = match kind % 12 {
+        let up = match kind % 14 {
             0 => Up::Memory { pe: Pe(a), memory: b },
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
             2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
@@ -176,6 +177,12 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             8 => said(PeMessage::Finalizing { joined: ViewNumber(b.into()), cut: a % 2 == 1 }),
             9 => said(if a % 4 == 3 { PeMessage::NeedsOthers } else { PeMessage::Finalized }),
             10 => said(PeMessage::Verdict { status: 3, words: String::new() }),
+            11 => Up::StopSignal,
+            12 => {
+                let request = DrainRequest { serial: 1, node: a % 4 };
+                let (view, checkpoint) = (ViewNumber(b.into()), CheckpointNumber(1));
+                said(PeMessage::Drained { request, view, checkpoint })
+            }
             _ => Up::Failed { what: String::new() },
         };
         (a % 4, up)

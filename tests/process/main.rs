@@ -72,6 +72,7 @@ mod corrupt;
 mod delta;
 mod disk;
 mod disks;
+mod drain;
 mod dump;
 mod exits;
 mod falls;
@@ -136,7 +137,7 @@ const HEAL: [&str; 6] =
 fn the_steps_are_the_library_s() {
     use raidshmem_core::inject::Point;
     use support::{RECOVERY, STEPS};
-    let calls = STEPS.iter().chain(&READONLY);
+    let calls = STEPS.iter().chain(&["drain"]).chain(&READONLY);
     assert!(Point::ALL.map(Point::name).iter().eq(calls.chain(&HEAL).chain(&RECOVERY)));
 }
 

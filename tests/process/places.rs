@@ -133,12 +133,12 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let words: [u64; WORDS] = std::array::from_fn(|index| word(at + index * 8));
     let stage = MeetingId::of(words[0]);
     let body = open(&words, stage, Way::Up).expect("it has posted");
-    let Brought::Intents(intents, calls) = Brought::read(At::BarrierQ, &body, None) else {
+    let Brought::Intents(intents, calls, drain) = Brought::read(At::BarrierQ, &body, None) else {
         panic!("it says what it saves");
     };
     assert_eq!(calls, Calls::of(Pe(1), &call));
     let other = Calls::of(Pe(1), &Called { number: CheckpointNumber(7), ..call });
-    let words = seal(stage, Way::Up, &Brought::Intents(intents, other).body());
+    let words = seal(stage, Way::Up, &Brought::Intents(intents, other, drain).body());
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     images[1].write(at, &bytes);
     drop(images);

@@ -56,7 +56,7 @@ impl Hands<'_> {
         let (me, posted) = (p.me(), job.memory(p, p.me()).posted);
         let (calls, ending) = (Calls::of(Pe::of(me), &posted.call), u64::from(posted.ending));
         match at {
-            At::BarrierQ => Brought::Intents(job.intent(p), calls),
+            At::BarrierQ => Brought::Intents(job.intent(p), calls, None),
             At::MeetSettling => {
                 let decided = CheckpointNumber::unpack(posted.decision);
                 let vote = Vote { phase: Phase::unpack(posted.phase), decided };
@@ -325,7 +325,7 @@ impl Job {
 
     /// True if this PE refuses the checkpoint, by the contributions of all.
     fn refuses(&self, p: &Proc) -> bool {
-        let Brought::Intents(all, _) = &p.met else { unreachable!("at barrier Q") };
+        let Brought::Intents(all, ..) = &p.met else { unreachable!("at barrier Q") };
         let machines: Vec<u32> = p.view.pes.iter().map(|pe| pe.node).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
         intent::agree(all, &machines, &bounds).is_err()

@@ -76,6 +76,13 @@ impl Page {
         self.word(5)
     }
 
+    /// Returns the word of the request to drain a node after the next checkpoint; 0 if there is
+    /// none.
+    #[inline]
+    pub fn drain(&self) -> &AtomicU64 {
+        self.word(6)
+    }
+
     fn words(&self) -> ViewWords<'_> {
         let [first, number, local] = [0, 1, LOCAL].map(|index| self.word(index));
         let members = (0..self.n_pes).map(|pe| self.word(HEADER / 8 + pe)).collect();

@@ -49,6 +49,8 @@ pub enum Point {
     /// The checkpoint is agreed, the program is about to continue. The default of a rule.
     #[default]
     After,
+    /// Every PE has the checkpoint after which a node is drained, and waits for the loss of it.
+    Drain,
     /// `shmemx_ft_readonly`: the range is protected on this PE, others may still write.
     ReadOnly,
     /// Half of this PE's parity over the range is written.
@@ -95,7 +97,7 @@ pub enum Point {
 impl Point {
     /// Every point: steps of a checkpoint, of the two calls about read-only memory, of an encoding
     /// in new groups, and of a recovery, each in the order in which a PE passes them.
-    pub const ALL: [Point; 27] = [
+    pub const ALL: [Point; 28] = [
         Point::Before,
         Point::Quiesce,
         Point::Encode,
@@ -103,6 +105,7 @@ impl Point {
         Point::Copy,
         Point::Copied,
         Point::After,
+        Point::Drain,
         Point::ReadOnly,
         Point::ReadOnlyEncode,
         Point::ReadOnlyEncoded,
@@ -137,6 +140,7 @@ impl Point {
             Point::Copy => ("copy", "half of the own snapshot is written"),
             Point::Copied => ("copied", "the own snapshot is complete, before barrier B"),
             Point::After => ("after", "the checkpoint is agreed, the program is about to go on"),
+            Point::Drain => ("drain", "a node is drained: each PE waits in the call to lose it"),
             Point::ReadOnly => ("readonly", "shmemx_ft_readonly: the range is protected here"),
             Point::ReadOnlyEncode => {
                 ("readonly-encode", "shmemx_ft_readonly: half of the own parity is written")

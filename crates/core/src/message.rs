@@ -19,7 +19,7 @@ use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Fabric, Settings};
 pub use crate::step::RecoveryStep;
-use crate::view::{PES_MAX, View};
+use crate::view::{DrainRequest, PES_MAX, View};
 pub use heartbeat::{Beat, CounterEnd, Party};
 pub use progress::{ChangedTiles, FoundBy, ProgressReport, Reader, Scrubbed};
 
@@ -290,6 +290,8 @@ pub enum Down {
     Dump { question: u32, events: bool },
     /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
+    /// Announce to the PEs the node that is drained after the next checkpoint, or that none is.
+    Drain(Option<DrainRequest>),
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// More of PE 0's standard input; no bytes mark its end.
@@ -402,6 +404,9 @@ pub enum PeMessage {
     NeedsOthers,
     /// It left `shmem_finalize`; its end no longer counts as a death.
     Finalized,
+    /// A member of view `view` on the node of that request, it waits in the call of `checkpoint`,
+    /// which every PE has: it may be killed, and nothing is lost.
+    Drained { request: DrainRequest, view: ViewNumber, checkpoint: CheckpointNumber },
     /// `shmem_global_exit`, or an end for the reason in `words`.
     GlobalExit { status: i32, words: Option<String> },
 }

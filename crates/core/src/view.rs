@@ -70,6 +70,28 @@ pub struct Member {
     pub with_node: bool,
 }
 
+/// A request to drain a node: after the next checkpoint its PEs move to other places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DrainRequest {
+    /// The number of the request in its job, from 1.
+    pub serial: u32,
+    /// The node.
+    pub node: u32,
+}
+
+impl DrainRequest {
+    /// Encodes an optional request in one word, None as 0; a later request gives a higher word.
+    pub fn pack(request: Option<DrainRequest>) -> u64 {
+        request.map_or(0, |DrainRequest { serial, node }| u64::from(serial) << 32 | u64::from(node))
+    }
+
+    /// Decodes a word: the inverse of `pack`.
+    pub fn unpack(word: u64) -> Option<DrainRequest> {
+        let (serial, node) = ((word >> 32) as u32, word as u32);
+        (serial > 0).then_some(DrainRequest { serial, node })
+    }
+}
+
 /// The agreed list of PEs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
@@ -141,6 +163,14 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_later_request_has_a_higher_word() {
+        let of = |serial, node| Some(DrainRequest { serial, node });
+        let all = [None, of(1, 0), of(1, 7), of(2, 0), of(u32::MAX, u32::MAX)];
+        assert_eq!(all.map(DrainRequest::pack).map(DrainRequest::unpack), all);
+        assert!(all.map(DrainRequest::pack).is_sorted());
+    }
 
     #[test]
     fn a_member_survives_packing() {

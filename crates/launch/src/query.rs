@@ -37,8 +37,14 @@ const CALLERS: usize = 16;
 const STACK: usize = 64 << 10;
 /// The prefix of the sockets' names.
 const NAME: &str = "raidshmem-job-";
+/// The beginning of the line of a request to drain a node; its number follows.
+const DRAIN: &str = "--drain ";
+/// The number of digits that no node number has.
+const NODE_DIGITS: usize = 7;
 /// The maximum length of a job's command line in a list of jobs, in characters.
 const SHOWN: usize = 60;
+/// The beginning of an answer that refuses a request; the reason follows.
+pub const REFUSED: &str = "refused: ";
 /// The answer of a job that cannot write a checkpoint before it stops.
 pub const NO_STORE: &str = "SHMEM_FT_STORE is not set";
 
@@ -60,10 +66,16 @@ pub enum Asked {
     Status(AnswerForm),
     /// A request to stop with its next checkpoint on disk.
     Stop,
+    /// A request to move the PEs of a node to other places, after its next checkpoint.
+    Drain {
+        /// The node.
+        node: u32,
+    },
 }
 
 impl Asked {
-    const ALL: [Asked; 4] = [
+    /// The questions without an argument.
+    const PLAIN: [Asked; 4] = [
         Asked::Dump,
         Asked::Status(AnswerForm::Text),
         Asked::Status(AnswerForm::Json),
@@ -76,16 +88,30 @@ impl Asked {
             Asked::Dump => "--dump",
             Asked::Status(_) => "--status",
             Asked::Stop => "--stop",
+            Asked::Drain { .. } => "--drain",
         }
     }
 
     /// Returns the line sent to ask this.
-    const fn word(self) -> &'static str {
+    fn line(self) -> String {
         match self {
-            Asked::Dump => "--dump\n",
-            Asked::Status(AnswerForm::Text) => "--status\n",
-            Asked::Status(AnswerForm::Json) => "--status=json\n",
-            Asked::Stop => "--stop\n",
+            Asked::Status(AnswerForm::Json) => "--status=json\n".to_owned(),
+            Asked::Drain { node } => format!("{DRAIN}{node}\n"),
+            plain => format!("{}\n", plain.option()),
+        }
+    }
+
+    /// Returns the request to drain a node that these bytes are, or begin.
+    fn drain(bytes: &[u8]) -> Option<Option<Asked>> {
+        let bytes = bytes.strip_prefix(DRAIN.as_bytes())?;
+        let (digits, is_whole) =
+            bytes.strip_suffix(b"\n").map_or((bytes, false), |digits| (digits, true));
+        let text = str::from_utf8(digits).ok()?;
+        let is_plain = text.len() < NODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+        match (is_plain, is_whole) {
+            (true, true) => Some(Some(Asked::Drain { node: text.parse().ok()? })),
+            (true, false) => Some(None),
+            (false, _) => None,
         }
     }
 }
@@ -93,11 +119,16 @@ impl Asked {
 /// Parses the bytes a caller has sent so far: None if more are needed, an error if they match no
 /// question.
 fn request(bytes: &[u8]) -> Option<Result<Asked, ()>> {
-    let whole = Asked::ALL.into_iter().find(|asked| asked.word().as_bytes() == bytes);
-    let begun = || Asked::ALL.into_iter().any(|asked| asked.word().as_bytes().starts_with(bytes));
-    match whole {
-        Some(asked) => Some(Ok(asked)),
-        None => (!begun()).then_some(Err(())),
+    let plain = || Asked::PLAIN.into_iter().map(|asked| (asked, asked.line()));
+    let whole = plain().find(|(_, line)| line.as_bytes() == bytes);
+    let is_begun = || {
+        DRAIN.as_bytes().starts_with(bytes)
+            || plain().any(|(_, line)| line.as_bytes().starts_with(bytes))
+    };
+    match (whole, Asked::drain(bytes)) {
+        (Some((asked, _)), _) | (None, Some(Some(asked))) => Some(Ok(asked)),
+        (None, Some(None)) => None,
+        (None, None) => (!is_begun()).then_some(Err(())),
     }
 }
 
@@ -116,7 +147,7 @@ struct Caller {
 impl Caller {
     /// Reads and parses pending bytes; returns None if more are needed.
     fn receive(&mut self, now: Instant) -> Option<Result<Asked, ()>> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 32];
         match self.stream.read(&mut bytes) {
             Ok(0) => Some(Err(())),
             Ok(got) => {
@@ -222,6 +253,16 @@ pub enum AskError {
         /// The job.
         job: u32,
     },
+    /// The job refuses the request.
+    #[error("{} {job}: {why}", .what.option())]
+    Refused {
+        /// The question.
+        what: Asked,
+        /// The job.
+        job: u32,
+        /// The reason.
+        why: String,
+    },
     /// The launcher does not answer.
     #[error("{} {job}: no answer from oshrun: {error}", .what.option())]
     NoAnswer {
@@ -301,12 +342,15 @@ pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
     let mut text = String::new();
     stream
         .set_read_timeout(Some(ANSWER))
-        .and_then(|()| stream.write_all(what.word().as_bytes()))
+        .and_then(|()| stream.write_all(what.line().as_bytes()))
         .and_then(|()| stream.read_to_string(&mut text))
         .map_err(|error| AskError::NoAnswer { what, job, error })?;
     if text.is_empty() {
         let error = io::Error::from(ErrorKind::PermissionDenied);
         return Err(AskError::NoAnswer { what, job, error });
+    }
+    if let Some(why) = text.strip_prefix(REFUSED) {
+        return Err(AskError::Refused { what, job, why: why.to_owned() });
     }
     if text == NO_STORE { Err(AskError::NoStore { what, job }) } else { Ok(text) }
 }
@@ -317,13 +361,17 @@ mod tests {
 
     #[test]
     fn an_incomplete_word_is_waited_for_while_it_may_match() {
-        for begun in ["", "-", "--", "--sta", "--status", "--status=js", "--dump"] {
+        for begun in ["", "-", "--", "--sta", "--status=js", "--dump", "--drain", "--drain 1"] {
             assert_eq!(request(begun.as_bytes()), None, "{begun}");
         }
         assert_eq!(request(b"--status\n"), Some(Ok(Asked::Status(AnswerForm::Text))));
         assert_eq!(request(b"--status=json\n"), Some(Ok(Asked::Status(AnswerForm::Json))));
         assert_eq!(request(b"--dump\n"), Some(Ok(Asked::Dump)));
         assert_eq!(request(b"--stop\n"), Some(Ok(Asked::Stop)));
+        assert_eq!(request(b"--drain 10\n"), Some(Ok(Asked::Drain { node: 10 })));
+        for none in ["--drain \n", "--drain x", "--drain -1\n", "--drain 1 2", "--drain 1\n1"] {
+            assert_eq!(request(none.as_bytes()), Some(Err(())), "{none}");
+        }
         for none in ["\n", "x", "--dump\nx", "--stats", "GET / HTTP/1.1"] {
             assert_eq!(request(none.as_bytes()), Some(Err(())), "{none}");
         }

@@ -54,6 +54,9 @@ pub enum What {
     NotStored { checkpoint: CheckpointNumber },
     /// PEs were lost, with their node if one is named.
     Lost { pes: Vec<Pe>, node: Option<u32>, cause: String },
+    /// A node was drained on request after that checkpoint: each PE of `pes` is now on the node of
+    /// `to` at its place. `repeats` if PEs may compute again what followed the checkpoint.
+    Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
     /// Another process took over that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
     /// More was lost than the parity covers, for the reason `why`: all PEs begin again from that
@@ -80,6 +83,7 @@ impl What {
             What::Lost { .. } => &[Recovery, Story, Statistics, Metrics],
             What::Started | What::Replaced { .. } => &[Story],
             What::Survives(_) => &[Story, Metrics],
+            What::Drained { .. } => &[Statistics],
             What::Stored { .. } => &[Statistics, Metrics, Lines],
             What::NotStored { .. } => &[Metrics],
             What::FellBack { .. } => &[Story, Statistics, Metrics],
@@ -98,7 +102,7 @@ impl What {
     /// Returns the PEs that it names.
     pub fn pes(&self) -> Vec<Pe> {
         match self {
-            What::Lost { pes, .. } => pes.clone(),
+            What::Lost { pes, .. } | What::Drained { pes, .. } => pes.clone(),
             What::Survives(survival) => survival.fatal_pes.clone(),
             What::Replaced { pe, .. } => vec![*pe],
             What::FellBack { rebuilt, .. } => rebuilt.clone(),
@@ -117,7 +121,7 @@ impl What {
     pub fn node(&self) -> Option<u32> {
         match self {
             What::Lost { node, .. } => *node,
-            What::Replaced { node, .. } => Some(*node),
+            What::Replaced { node, .. } | What::Drained { node, .. } => Some(*node),
             What::Began { .. }
             | What::Started
             | What::Stored { .. }

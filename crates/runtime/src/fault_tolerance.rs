@@ -4,6 +4,7 @@
 //! all PEs back to the last agreed checkpoint; `algo_init` distinguishes an original from a
 //! substitute. Source: thesis, section 4.3.3.
 
+mod drain;
 mod heal;
 mod readonly;
 
@@ -78,9 +79,7 @@ pub fn save_all() -> i32 {
             if local::go_back(world, &protection, &site) {
                 return SUCCESS;
             }
-            world.call_sites().show_call(&site, number);
-            world.call_sites().choose(&site);
-            save_all_of(world, &protection, number, &site)
+            save_at(world, &protection, number, &site)
         }
     };
     let how = match result {
@@ -203,6 +202,25 @@ pub fn get_checkpoint(
     let protection = world.store.protection().filter(|_| number != CheckpointNumber::START);
     let Some(protection) = protection else { return (CheckpointNumber::START, false) };
     (number, degraded::read(world, &protection, pe, range, give))
+}
+
+/// Makes checkpoint `number` in the call at `site`. If a node is drained after it, the call waits
+/// for that, and reports the loss as the next one would.
+fn save_at(
+    world: &'static World,
+    protection: &Arc<Protection>,
+    number: CheckpointNumber,
+    site: &CallSite,
+) -> i32 {
+    world.call_sites().show_call(site, number);
+    world.call_sites().choose(site);
+    let result = save_all_of(world, protection, number, site);
+    let is_made = result == SUCCESS && world.store.agreed() == number;
+    if !is_made || !drain::wait_after(world, number) {
+        return result;
+    }
+    let protection = world.store.protection().expect("it has protected a checkpoint");
+    save_at(world, &protection, number.next(), site)
 }
 
 /// Makes a checkpoint, and restarts the log if there is one.

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::*;
 use crate::ended::UNRECOVERABLE;
 use crate::settings::Fabric;
+use crate::view::DrainRequest;
 
 #[derive(Clone)]
 struct DrawnJob {
@@ -18,6 +19,9 @@ struct DrawnJob {
     /// Processes and their nodes.
     running: Vec<(ProcId, u32)>,
     losses: u32,
+    /// True once a drain was requested; the request that the PEs know.
+    has_asked: bool,
+    drain: Option<DrainRequest>,
 }
 
 impl DrawnJob {
@@ -26,7 +30,9 @@ impl DrawnJob {
         let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Shm };
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
         let (machine, first) = Membership::new(&shape, &settings, vec![0; 2]);
-        let mut job = DrawnJob { machine, pending: Vec::new(), running: Vec::new(), losses: 2 };
+        let (pending, running) = Default::default();
+        let (losses, has_asked, drain) = (2, false, None);
+        let mut job = DrawnJob { machine, pending, running, losses, has_asked, drain };
         job.act(first);
         job
     }
@@ -37,6 +43,10 @@ impl DrawnJob {
                 Action::Send { node, message } => (node, message),
                 Action::Wipe { pe, memory } => {
                     self.pending.push(MembershipEvent::Wiped { pe, memory });
+                    continue;
+                }
+                Action::KillNode { node } => {
+                    self.pending.push(MembershipEvent::NodeLost { node });
                     continue;
                 }
                 Action::Rest { pe, .. } => {
@@ -53,6 +63,7 @@ impl DrawnJob {
                     self.running.push((proc, node));
                     self.pending.push(MembershipEvent::Message { proc, what: PeMessage::Hello });
                 }
+                Down::Drain(request) => self.drain = request,
                 Down::Show(view) => {
                     self.pending.retain(
                         |e| !matches!(e, MembershipEvent::Shown { node: n, .. } if *n == node),
@@ -78,7 +89,17 @@ impl DrawnJob {
             };
             let verdict = PeMessage::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.members.pes[pe].stage {
-                PeStage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
+                PeStage::Running => {
+                    let on = |request: &DrainRequest| {
+                        self.machine.members.on(request.node).any(|on| on.at() == pe)
+                    };
+                    let waits = self.drain.filter(on).map(|request| {
+                        let checkpoint = CheckpointNumber(1);
+                        PeMessage::Drained { request, view: joined, checkpoint }
+                    });
+                    let ends = [PeMessage::Finalizing { joined, cut: false }, verdict];
+                    waits.into_iter().chain(ends).collect()
+                }
                 PeStage::Finalizing if self.machine.members.all_in_finalize() => {
                     vec![PeMessage::Finalized]
                 }
@@ -95,6 +116,11 @@ impl DrawnJob {
         }
         if self.losses > 0 {
             events.extend(self.machine.nodes.all().map(|node| MembershipEvent::NodeLost { node }));
+        }
+        if !self.has_asked {
+            let may = |node: &u32| self.machine.refuses_drain(*node).is_none();
+            let nodes = self.machine.nodes.all().filter(may);
+            events.extend(nodes.map(|node| MembershipEvent::Drain { node }));
         }
         events
     }
@@ -122,8 +148,9 @@ impl DrawnJob {
             event,
             MembershipEvent::NodeLost { .. } | MembershipEvent::Ended { how: Ended::Killed(_), .. }
         ) {
-            job.losses -= 1;
+            job.losses = job.losses.saturating_sub(1); // a drained node is no loss by chance
         }
+        job.has_asked |= matches!(event, MembershipEvent::Drain { .. });
         let actions = job.machine.handle(event.clone());
         job.act(actions);
         job
@@ -155,6 +182,8 @@ fn name(event: &MembershipEvent) -> &'static str {
         MembershipEvent::Message { what: PeMessage::Hello, .. } => "hello",
         MembershipEvent::Message { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
         MembershipEvent::Message { what: PeMessage::Finalized, .. } => "finalized",
+        MembershipEvent::Message { what: PeMessage::Drained { .. }, .. } => "waits to move",
+        MembershipEvent::Drain { .. } => "drain",
         MembershipEvent::Message { .. } => "verdict",
         MembershipEvent::Rested { .. } => "held back for long enough",
         MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",
@@ -177,12 +206,14 @@ fn draw() -> (String, usize) {
                     rows.insert(format!("  {from} -> {to} [label=\"{}\"];\n", name(&event)));
                 }
             }
-            let DrawnJob { machine, pending, running, losses } = &next;
+            let DrawnJob { machine, pending, running, losses, has_asked, drain } = &next;
             let goes_on = !(machine.out.is_ended() || machine.unrecoverable());
             let is_empty = running.is_empty() && pending.is_empty();
             assert!(!(goes_on && is_empty), "no process is left to end it: {machine:?}");
             if !machine.out.is_ended()
-                && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}"))
+                && seen.insert(format!(
+                    "{machine:?}{pending:?}{running:?}{losses}{has_asked}{drain:?}"
+                ))
             {
                 stack.push(next);
             }

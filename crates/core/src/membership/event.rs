@@ -30,6 +30,8 @@ pub enum MembershipEvent {
     SetChosen { number: CheckpointNumber, node_of: Vec<u32> },
     /// No set holds on the disks that are left, for the reason `why`.
     NoSet { why: String },
+    /// A node is to be drained; without effect if [`super::Membership::refuses_drain`] refuses it.
+    Drain { node: u32 },
     /// A node has published this view.
     Shown { node: u32, number: ViewNumber },
 }
@@ -47,6 +49,9 @@ pub enum Action {
     Rest { pe: Pe, ms: u64 },
     /// Report that PEs were lost, and how they ended; `node` is set if it was lost with them.
     Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
+    /// Report that a node was drained after that checkpoint: each PE of `pes` is now on the node of
+    /// `to` at its place; `repeats` if PEs may compute again what followed.
+    Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
     /// Print a line for the user.
     Say(String),
     /// Report that exactly these single losses would now end the job.

@@ -53,6 +53,7 @@ impl Membership {
             );
             return self.out.end(status, Some(words));
         }
+        self.withdraw_drain();
         self.out.push(Action::GiveUp { why: words });
         self.out.forget_verdict();
         self.falling.stage = FallStage::Ending;
@@ -93,6 +94,7 @@ impl Membership {
                 return self.out.end(status, Some(why));
             }
             MembershipEvent::NodeLost { .. }
+            | MembershipEvent::Drain { .. }
             | MembershipEvent::MemoryMade { .. }
             | MembershipEvent::Looked { .. }
             | MembershipEvent::Opinion { .. }

@@ -161,6 +161,11 @@ impl Members {
         view < self.fault_view
     }
 
+    /// Returns the PEs that are on `node` in the current view.
+    pub fn on(&self, node: u32) -> impl Iterator<Item = Pe> {
+        self.all().filter(move |pe| self.view.pes[pe.at()].node == node)
+    }
+
     /// Returns the PEs whose processes died before, and whose memory is still on `node`.
     pub fn left_on(&self, node: u32) -> impl Iterator<Item = Pe> {
         self.all().filter(move |&pe| {

@@ -24,6 +24,7 @@
 mod crashes;
 mod deaths;
 mod decisions;
+mod drain;
 mod event;
 mod fallback;
 mod falling;
@@ -54,6 +55,8 @@ use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Settings, Substitute};
 use crate::view::State;
 use decisions::Decisions;
+pub use drain::DrainRefusal;
+use drain::Drains;
 pub use event::{Action, MembershipEvent};
 use fallback::FallBack;
 use faults::FaultRules;
@@ -84,6 +87,7 @@ pub struct Membership {
     preludes: Preludes,
     survey: Survey,
     falling: FallBack,
+    drains: Drains,
     out: Decisions,
 }
 
@@ -109,6 +113,7 @@ impl Membership {
             preludes: Preludes::new(shape.node_of.len()),
             survey: Survey::new(settings, site.into()),
             falling: FallBack::new(settings.store.is_some()),
+            drains: Drains::default(),
             out: Decisions::default(),
         };
         for (pe, &node) in Pe::all(shape.node_of.len()).zip(&shape.node_of) {
@@ -163,6 +168,7 @@ impl Membership {
                 MembershipEvent::Opinion { by, about, alive } => {
                     self.suspicions.add_opinion(by, about, alive, &self.members);
                 }
+                MembershipEvent::Drain { node } => self.begin_drain(node),
                 MembershipEvent::SetStored => self.falling.has_set = true,
                 MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => {}
                 MembershipEvent::Rested { pe } => {
@@ -239,7 +245,11 @@ impl Membership {
                 self.preludes.keep(pe, record, node_list, out);
             }
             (PeMessage::RollAllBack { why }, Some(_)) => {
+                self.drains.note_rollback();
                 members.roll_all_back(&why, node_list, out)
+            }
+            (PeMessage::Drained { request, view, checkpoint }, Some(pe)) => {
+                self.pe_waits(pe, (request, view), checkpoint);
             }
             (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
@@ -364,10 +374,8 @@ impl Membership {
         for &pe in &lost {
             self.members.pes[pe.at()].proc = None;
         }
-        self.out.say(match lost.as_slice() {
-            [] => format!("node {node} was lost; it carried no PE"),
-            pes => format!("node {node} was lost with {}", Pe::names(pes)),
-        });
+        let line = self.note_node_lost(node, &lost);
+        self.out.say(line);
         let how = Ended::Killed(9);
         if !self.members.started {
             let words = format!("node {node} was lost before the job was complete");
@@ -378,6 +386,7 @@ impl Membership {
         self.members.over_with_node(&over, how, self.mode.protects(), &mut self.out);
         if lost.is_empty() {
             self.members.end_if_all_over(&mut self.out);
+            self.finish_drain();
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {

@@ -51,7 +51,10 @@ impl Membership {
             ProgressReport::Resumed { checkpoint, view, .. } => {
                 self.resumed(*checkpoint, *view);
             }
-            ProgressReport::Alone { .. } => self.recovery.forget(),
+            ProgressReport::Alone { .. } => {
+                self.drains.note_rollback();
+                self.recovery.forget();
+            }
             ProgressReport::Replayed { pe, .. } => {
                 self.members.pes[pe.at()].crashes.resume(self.recovery.checkpoint);
                 if self.recovery.catch_up(*pe) {
@@ -66,6 +69,7 @@ impl Membership {
             other => other.ignored_by(Reader::Membership),
         }
         self.out.push(Action::Tell(report));
+        self.finish_drain();
     }
 
     /// Returns the state of each PE.

@@ -92,8 +92,13 @@ impl Membership {
         let spare = |node: u32| self.procs.spare(|at| at == node);
         let place =
             |node: u32| SubstituteNode { node: node as usize, spare: spare(node).is_some() };
-        let places = self.nodes.all().map(place).filter(|place| spawn || place.spare);
-        let node = self.survey.site.best(lost, &node_of, places)?.node as u32;
+        let best = |may_leave: bool| {
+            let nodes = self.nodes.all().filter(|&node| may_leave || !self.drains.empties(node));
+            let places = nodes.map(place).filter(|place| spawn || place.spare);
+            self.survey.site.best(lost, &node_of, places)
+        };
+        // A node that is being drained takes it only if no other can.
+        let node = best(false).or_else(|| best(true))?.node as u32;
         Some((spare(node), node))
     }
 

@@ -6,7 +6,7 @@
 use super::decisions::Decisions;
 use super::event::Action;
 use crate::placement::substitute::JobLayout;
-use crate::placement::survival::{Places, Survival};
+use crate::placement::survival::{Loss, Places, Survival};
 use crate::quantity::ViewNumber;
 use crate::settings::{BackupMode, Rollback, Settings};
 use crate::view::View;
@@ -62,15 +62,24 @@ impl Survey {
         (*view == of.number).then_some(known)
     }
 
+    /// Returns true if the job survives the loss of that node in a view in which every PE is alive.
+    pub fn survives_node(&self, view: &View, node: u32) -> bool {
+        let loss = Loss::Domain { kind: 0, domain: node as usize };
+        self.with_places(view, |places| places.survive(loss))
+    }
+
     fn survival(&self, view: &View) -> Survival {
+        self.with_places(view, |places| places.survey())
+    }
+
+    fn with_places<R>(&self, view: &View, of: impl FnOnce(Places) -> R) -> R {
         let node_of: Vec<usize> = view.pes.iter().map(|pe| pe.node as usize).collect();
-        let places = Places {
+        of(Places {
             mode: self.mode,
             adopt: self.adopt,
             site: &self.site,
             node_of: &node_of,
             erased: &vec![false; node_of.len()],
-        };
-        places.survey()
+        })
     }
 }

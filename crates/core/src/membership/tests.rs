@@ -1,5 +1,6 @@
 //! A simulated healthy cluster, and the machine's guarantees checked on it.
 
+mod drain;
 mod falling;
 mod holes;
 mod local;
@@ -102,7 +103,9 @@ impl Cluster {
                     events.push(MembershipEvent::Wiped { pe, memory });
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
-                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::KillNode { node } => self.log.push(format!("kill {node}")),
+                done @ Action::Drained { .. } => self.log.push(format!("{done:?}")),
+                Action::Lost { .. } => {}
                 Action::GiveUp { why } => self.log.push(format!("gives up: {why}")),
                 Action::ChooseSet { home } => self.log.push(format!("choose {home:?}")),
                 Action::Say(line) => self.log.push(line),

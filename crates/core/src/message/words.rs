@@ -58,6 +58,9 @@ impl fmt::Display for PeMessage {
             PeMessage::RollAllBack { why } => write!(f, "all PEs must roll back: {why}"),
             PeMessage::NeedsOthers => write!(f, "cannot continue alone"),
             PeMessage::Finalized => write!(f, "left shmem_finalize"),
+            PeMessage::Drained { checkpoint, .. } => {
+                write!(f, "waits after checkpoint {checkpoint} for its node to be drained")
+            }
             PeMessage::GlobalExit { status, words } => {
                 let words = words.iter().map(|words| format!(": {words}"));
                 write!(f, "ends the job with status {status}{}", words.collect::<String>())

@@ -5,7 +5,7 @@
 //! must read the words of all other PEs:
 //!
 //! ```text
-//! BarrierQ       data to save, memory for it, calls         -> all save or all refuse
+//! BarrierQ       data to save, memory for it, calls, drain  -> all save or all refuse
 //! MeetSettling   phases, decisions, calls, groups           -> the checkpoint that stands
 //! MeetVerified   length of the snapshots, PEs at their end  -> the scope of the findings
 //! MeetJudged     the verdict on each group                  -> all continue or all end
@@ -23,6 +23,7 @@ use crate::store::phase::Votes;
 use crate::store::site::{CALLS, Calls};
 use crate::tree::meeting::Sum;
 use crate::tree::post::BODY;
+use crate::view::DrainRequest;
 
 /// True for states in which PEs meet in the tree; other barriers use a counter.
 pub fn is_in_tree(at: At) -> bool {
@@ -65,8 +66,8 @@ impl Found {
 pub enum Brought {
     /// No value: the meeting only synchronizes.
     Nothing,
-    /// Values for barrier Q.
-    Intents(Intents, Calls),
+    /// Values for barrier Q. The request to drain a node is the latest that one of the PEs knows.
+    Intents(Intents, Calls, Option<DrainRequest>),
     /// Values for the settling meeting. The number is the [`crate::status::Ending`] of the PE that
     /// is furthest in ending, or 0; the groups are those of checkpoints that may be decided on.
     Settling(Votes, Calls, u64, GroupedCheckpoints),
@@ -82,9 +83,10 @@ impl Brought {
         let mut body = [0; BODY];
         match self {
             Brought::Nothing => {}
-            Brought::Intents(intents, calls) => {
+            Brought::Intents(intents, calls, drain) => {
                 body[..INTENTS].copy_from_slice(&intents.words());
                 body[INTENTS..][..CALLS].copy_from_slice(&calls.words());
+                body[INTENTS + CALLS] = DrainRequest::pack(*drain);
             }
             Brought::Settling(votes, calls, ending, grouped) => {
                 body[..4].copy_from_slice(&votes.words());
@@ -109,7 +111,8 @@ impl Brought {
         match at {
             At::BarrierQ => {
                 let intents = Intents::read(part(body), limit);
-                Brought::Intents(intents, Calls::read(part(&body[INTENTS..])))
+                let drain = DrainRequest::unpack(body[INTENTS + CALLS]);
+                Brought::Intents(intents, Calls::read(part(&body[INTENTS..])), drain)
             }
             At::MeetSettling => {
                 let (votes, calls) = (Votes::read(part(body)), Calls::read(part(&body[4..])));
@@ -127,14 +130,15 @@ impl Brought {
     }
 }
 
-const _: () = assert!(INTENTS + CALLS <= BODY && 9 + CALLS <= BODY);
+const _: () = assert!(INTENTS + CALLS < BODY && 9 + CALLS <= BODY);
 
 impl Sum for Brought {
     fn add(&mut self, other: &Brought) {
         match (self, other) {
-            (Brought::Intents(intents, calls), Brought::Intents(others, more)) => {
+            (Brought::Intents(intents, calls, drain), Brought::Intents(others, more, known)) => {
                 intents.add(others);
                 calls.add(more);
+                *drain = (*drain).max(*known);
             }
             (
                 Brought::Settling(votes, calls, ending, grouped),
@@ -152,7 +156,7 @@ impl Sum for Brought {
     }
 
     fn close(&mut self) {
-        if let Brought::Intents(intents, _) = self {
+        if let Brought::Intents(intents, ..) = self {
             intents.close();
         }
     }
@@ -175,6 +179,7 @@ mod tests {
         let calls = Calls::of(pe, &call);
         let intent = Intent { digest: 5, len: 6 + u64::from(pe.0), hold: 8, need: 9, available: 3 };
         let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
+        let drain = (pe == Pe(1)).then_some(DrainRequest { serial: 2, node: 3 });
         let places = ViewNumber(3 + u64::from(pe.0));
         let grouped = [Grouped { number, places }].into_iter().collect();
         let lost = Unrecoverable {
@@ -185,7 +190,7 @@ mod tests {
         };
         [
             (At::MeetReset, Brought::Nothing),
-            (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls)),
+            (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls, drain)),
             (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe.0.into(), grouped)),
             (At::MeetVerified, Brought::Found(Found::of(pe, 70 + u64::from(pe.0), true, 2))),
             (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6].map(Pe))))),

@@ -131,6 +131,10 @@ pub struct Args {
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub stop: Option<String>,
+    /// Move the PEs of a node of such a job to spares or other nodes, after its next checkpoint, so
+    /// that nothing is computed again. The job may follow: oshrun --drain NODE [JOB].
+    #[arg(long, value_name = "NODE", help_heading = JOB)]
+    pub drain: Option<String>,
     /// Write a record of the job to a file, which oshreport turns into a page.
     #[arg(long, value_name = "FILE", help_heading = JOB)]
     pub report: Option<PathBuf>,
@@ -203,17 +207,18 @@ impl Args {
     /// Two questions were asked, or an option belongs to another one.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
         let form = if self.json { AnswerForm::Json } else { AnswerForm::Text };
+        let drain = self.drain()?;
         let options = [
-            (Asked::Status(form), &self.status),
-            (Asked::Dump, &self.dump),
-            (Asked::Stop, &self.stop),
+            (Asked::Status(form), self.status.as_deref()),
+            (Asked::Dump, self.dump.as_deref()),
+            (Asked::Stop, self.stop.as_deref()),
         ];
-        let given = options.into_iter().filter_map(|(what, job)| Some((what, job.as_deref()?)));
+        let given = options.into_iter().filter_map(|(what, job)| Some((what, job?))).chain(drain);
         match given.collect::<Vec<_>>().as_slice() {
             [(one, _), ..] if self.dry_run => {
                 Err(Refused::Contradiction { one: one.option(), other: "--dry-run" })
             }
-            [] | [(Asked::Dump | Asked::Stop, _)] if self.json => {
+            [] | [(Asked::Dump | Asked::Stop | Asked::Drain { .. }, _)] if self.json => {
                 Err(Refused::Alone { option: "--json", with: "--status" })
             }
             [] => Ok(None),
@@ -221,6 +226,21 @@ impl Args {
             [(one, _), (other, _), ..] => {
                 Err(Refused::Contradiction { one: one.option(), other: other.option() })
             }
+        }
+    }
+
+    /// Returns the request to drain a node, with the job, which is the word after the options.
+    fn drain(&self) -> Result<Option<(Asked, &str)>, Refused> {
+        let Some(node) = &self.drain else { return Ok(None) };
+        let expected = "expected the number of a node, as oshrun --status prints it, and a job";
+        let refused =
+            |got: &str| Err(Refused::Option { option: "--drain", got: got.to_owned(), expected });
+        let Ok(number) = node.parse() else { return refused(node) };
+        let what = Asked::Drain { node: number };
+        match self.program.as_slice() {
+            [] => Ok(Some((what, ""))),
+            [job] => job.to_str().map_or_else(|| refused(node), |job| Ok(Some((what, job)))),
+            [_, word, ..] => refused(&word.to_string_lossy()),
         }
     }
 

@@ -115,6 +115,20 @@ impl Launcher {
         self.handle(event);
     }
 
+    /// Begins to drain a node on request. Returns the answer.
+    fn request_drain(&mut self, node: u32) -> String {
+        if let Some(why) = self.machine.refuses_drain(node) {
+            return format!("{}{why}", query::REFUSED);
+        }
+        let when = match self.machine.view().nodes().any(|at| at == node) {
+            true => "after the next checkpoint",
+            false => "now, since it carries no PE",
+        };
+        self.events.news(&format!("node {node} is drained {when}, as requested"));
+        self.handle(MembershipEvent::Drain { node });
+        format!("node {node} is drained {when}\n")
+    }
+
     /// Ends the job because its PEs cannot reach each other. Every PE sends Hello before its agent
     /// learns of the end; one line is enough.
     fn refuse_start(&mut self) {
@@ -157,6 +171,7 @@ impl Launcher {
                     };
                     query::answer(stream, text.to_owned());
                 }
+                Asked::Drain { node } => query::answer(stream, self.request_drain(node)),
                 Asked::Dump | Asked::Status(_) => {
                     self.diagnosis.ask(For::Somebody(stream, what), &mut self.nodes);
                 }

@@ -352,6 +352,9 @@ impl Launcher {
                     info!("lost: {} ({cause})", Pe::names(&pes));
                     self.events.happened(What::Lost { pes, node, cause });
                 }
+                Action::Drained { node, checkpoint, pes, to, repeats } => {
+                    self.events.happened(What::Drained { node, checkpoint, pes, to, repeats });
+                }
                 Action::GiveUp { why } => self.give_up_memory(&why),
                 Action::ChooseSet { home } => self.choose_set(home),
                 Action::Survives(survival) => self.events.survives(survival),

@@ -68,7 +68,8 @@ impl StatusDisplay {
             let spares = spares.map(|seen| seen.pid).collect();
             let agent = answer.map(|answer| answer.agent);
             let sleeping = machine.spares_on(node);
-            (node, NodeNow { name: nodes.name(node), agent, spares, sleeping })
+            let drained = machine.drained_node() == Some(node);
+            (node, NodeNow { name: nodes.name(node), agent, spares, sleeping, drained })
         });
         Picture {
             title: &self.title,

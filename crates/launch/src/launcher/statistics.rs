@@ -53,6 +53,19 @@ fn line_of_fall((checkpoint, set): (CheckpointNumber, u64), why: &str, rebuilt: 
     format!("{why}: all PEs begin again from set {set} on disk, checkpoint {checkpoint}{rebuilt}")
 }
 
+/// Formats the line of a drained node, whose PEs are now on these nodes.
+fn line_of_drain(node: u32, (pes, to): (&[Pe], &[u32]), repeats: bool) -> String {
+    let mut on: BTreeMap<u32, Vec<Pe>> = BTreeMap::new();
+    pes.iter().zip(to).for_each(|(&pe, &node)| on.entry(node).or_default().push(pe));
+    let each = on.iter().map(|(node, pes)| format!("{} moved to node {node}", Pe::names(pes)));
+    let moves = each.collect::<Vec<_>>().join(", ");
+    match (pes.is_empty(), repeats) {
+        (true, _) => format!("node {node} is drained; it carried no PE"),
+        (false, true) => format!("node {node} is drained: {moves}"),
+        (false, false) => format!("node {node} is drained: {moves}; nothing was computed again"),
+    }
+}
+
 /// The statistics so far, as numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
@@ -100,6 +113,8 @@ pub struct JobStatistics {
     processes: usize,
     nodes: usize,
     again: Duration,
+    /// The repeated work after the last recovery, which counts in `again`.
+    last_again: Duration,
     /// Lost work, which counts once the recovery completes.
     pending: Duration,
     recovery: Duration,
@@ -134,6 +149,12 @@ impl JobStatistics {
             What::FellBack { checkpoint, set, why, rebuilt } => {
                 self.fell_back(*checkpoint);
                 Some(line_of_fall((*checkpoint, *set), why, rebuilt))
+            }
+            What::Drained { node, pes, to, repeats, .. } => {
+                if !repeats {
+                    self.again -= std::mem::take(&mut self.last_again);
+                }
+                Some(line_of_drain(*node, (pes, to), *repeats))
             }
             What::Stored { spill, checkpoint, .. } => {
                 let before = self.times.keys().rev().find(|&number| number < checkpoint).copied();
@@ -274,7 +295,8 @@ impl JobStatistics {
         self.base = now;
         let took = now.saturating_sub(begun?);
         self.recovery += took;
-        self.again += std::mem::take(&mut self.pending);
+        self.last_again = std::mem::take(&mut self.pending);
+        self.again += self.last_again;
         self.recoveries += 1;
         Some(took)
     }

@@ -86,6 +86,8 @@ pub struct NodeNow {
     pub spares: Vec<u32>,
     /// The number of its spares.
     pub sleeping: usize,
+    /// True if it is being drained.
+    pub drained: bool,
 }
 
 /// The status of a job.
@@ -137,7 +139,8 @@ fn text(job: &Picture) -> String {
             Some(pid) => format!("agent is process {pid}"),
             None => "no answer".to_owned(),
         };
-        let _ = writeln!(text, "{}: {agent}", now.name);
+        let drained = if now.drained { ", being drained" } else { "" };
+        let _ = writeln!(text, "{}: {agent}{drained}", now.name);
         for (pe, now) in numbered(job).filter(|(_, pe)| pe.node == *node) {
             let _ = writeln!(text, "  PE {pe}: {}", describe(now));
         }
@@ -212,11 +215,12 @@ fn nodes(job: &Picture) -> Vec<String> {
     let shown: Vec<&u32> = job.nodes.keys().filter(|node| all || !whole(node)).collect();
     let mut lines = Vec::new();
     for node in shown.iter().take(LINES) {
-        let NodeNow { name, sleeping, .. } = &job.nodes[node];
+        let NodeNow { name, sleeping, drained, .. } = &job.nodes[node];
         let spares = Some(count(*sleeping as u64, "spare")).filter(|_| *sleeping > 0);
         let states =
             Some(by_state(of(node).iter().copied(), Pe::names)).filter(|text| !text.is_empty());
-        let each: Vec<String> = states.into_iter().chain(spares).collect();
+        let leaves = drained.then(|| "being drained".to_owned());
+        let each: Vec<String> = states.into_iter().chain(spares).chain(leaves).collect();
         let each = if each.is_empty() { "no PE".to_owned() } else { each.join("; ") };
         lines.push(format!("{name}: {each}"));
     }

@@ -54,7 +54,9 @@ impl SaveDecisions<'_> {
         {
             return true;
         }
-        let is_due = || self.world.timing.is_due() || self.world.members.is_stopping();
+        let members = &self.world.members;
+        let is_asked = || members.is_stopping() || members.drain().is_some();
+        let is_due = || self.world.timing.is_due() || is_asked();
         if self.world.logs() {
             return self.decided_logged(call, is_due);
         }

@@ -63,18 +63,20 @@ impl Saving {
     pub fn intents(&self, world: &World, view: &View) -> Brought {
         let machine = world.topology().machines_of(view)[world.me().at()];
         let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
-        Brought::Intents(Intents::of(own, &self.intent, limit), world.call_sites().call())
+        let intents = Intents::of(own, &self.intent, limit);
+        Brought::Intents(intents, world.call_sites().call(), world.members.drain())
     }
 
     /// Compares the contributions of all PEs. Returns true if the checkpoint can be made.
     pub fn agree(&mut self, scope: CheckpointScope, view: &View, met: &Brought) -> bool {
-        let Brought::Intents(intents, calls) = met else {
+        let Brought::Intents(intents, calls, drain) = met else {
             unreachable!("at barrier Q all say what they save");
         };
         let CheckpointScope { world, protection, .. } = scope;
         if let Err(words) = world.call_sites().compare_calls(calls) {
             world.members.abort(&words);
         }
+        world.members.agree_on_drain(*drain);
         self.refusal = checkpoint::agree(world, protection, view, intents).err();
         self.refusal.is_none() && self.coverage.is_some()
     }

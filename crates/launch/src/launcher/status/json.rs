@@ -41,11 +41,12 @@ pub(super) fn json(job: &Picture) -> Value {
 }
 
 fn node((number, now): (&u32, &NodeNow)) -> Value {
-    let NodeNow { name, agent, spares, sleeping } = now;
+    let NodeNow { name, agent, spares, sleeping, drained } = now;
     json!({
         "node": number,
         "name": name,
         "agent": agent,
+        "drained": drained,
         "spares": sleeping,
         "spare_processes": spares,
     })

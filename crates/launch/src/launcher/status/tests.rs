@@ -26,7 +26,7 @@ fn job(title: &Title, each: usize) -> Picture<'_> {
     };
     let node = |node: usize| {
         let (name, agent) = (format!("node {node}"), Some(10 + node as u32));
-        (node as u32, NodeNow { name, agent, spares: Vec::new(), sleeping: 0 })
+        (node as u32, NodeNow { name, agent, spares: Vec::new(), sleeping: 0, drained: false })
     };
     Picture {
         title,
@@ -141,12 +141,13 @@ fn the_view_shows_spares() {
     let title = title(BackupMode::Raid5, vec![0, 0]);
     let mut job = job(&title, 1);
     let name = "node 2".to_owned();
-    job.nodes.insert(2, NodeNow { name, agent: None, spares: Vec::new(), sleeping: 2 });
+    let (agent, spares) = (None, Vec::new());
+    job.nodes.insert(2, NodeNow { name, agent, spares, sleeping: 2, drained: true });
     job.nodes.get_mut(&1).unwrap().sleeping = 1;
     let lines = view(&job).lines;
     assert_eq!(
         lines[1..4],
-        ["node 0: PE 0 alive", "node 1: PE 1 alive; 1 spare", "node 2: 2 spares"]
+        ["node 0: PE 0 alive", "node 1: PE 1 alive; 1 spare", "node 2: 2 spares; being drained"]
     );
 }
 

@@ -14,7 +14,7 @@ use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
 use raidshmem_core::message::{AssignmentMessage, Flaw, PeMessage, ProgressReport, RecoveryStep};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use raidshmem_core::view::{Member, State, View};
+use raidshmem_core::view::{DrainRequest, Member, State, View};
 use raidshmem_sys::lock;
 use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{exit, process};
@@ -51,6 +51,8 @@ pub struct Membership {
     rules: Vec<(u32, InjectedFault)>,
     /// True while a recovery encodes the restored checkpoint again.
     heals: AtomicBool,
+    /// The request to drain a node that the last barrier Q agreed on, as a word.
+    agreed_drain: AtomicU64,
 }
 
 /// The time in which a recovery encodes the restored checkpoint again.
@@ -84,6 +86,7 @@ impl Membership {
             works: AtomicU64::new(0),
             rules,
             heals: AtomicBool::new(false),
+            agreed_drain: AtomicU64::new(0),
         }
     }
 
@@ -126,6 +129,26 @@ impl Membership {
     /// Returns true once the job must stop after its next checkpoint.
     pub(in crate::pgas) fn is_stopping(&self) -> bool {
         self.page.stopping().load(Ordering::SeqCst) == 1
+    }
+
+    /// Returns the request to drain a node after the next checkpoint, if the launcher has made one.
+    pub(crate) fn drain(&self) -> Option<DrainRequest> {
+        DrainRequest::unpack(self.page.drain().load(Ordering::SeqCst))
+    }
+
+    /// Notes the request that all PEs of a checkpoint have agreed on.
+    pub(crate) fn agree_on_drain(&self, request: Option<DrainRequest>) {
+        self.agreed_drain.store(DrainRequest::pack(request), Ordering::Relaxed);
+    }
+
+    /// Returns the request that all PEs of the last checkpoint have agreed on.
+    pub(crate) fn agreed_drain(&self) -> Option<DrainRequest> {
+        DrainRequest::unpack(self.agreed_drain.load(Ordering::Relaxed))
+    }
+
+    /// Returns true if this PE runs on that node.
+    pub(crate) fn is_on(&self, node: u32) -> bool {
+        self.node == node
     }
 
     /// Returns the node of this PE.
@@ -277,6 +300,11 @@ impl Membership {
                 }
             }
         }
+    }
+
+    /// Reports that this PE waits after that checkpoint for its node to be drained.
+    pub(crate) fn report_drained(&self, request: DrainRequest, checkpoint: CheckpointNumber) {
+        self.say(&PeMessage::Drained { request, view: self.joined(), checkpoint });
     }
 
     /// Reports that what PE `pe` keeps cannot be used, so that the launcher orders the next view.
