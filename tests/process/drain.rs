@@ -66,7 +66,7 @@ fn sum_of_a_whole_job(pauses: &str) -> String {
     let mut run = with_program(job(&[]), pauses).until("ready");
     for _ in 1..pauses.parse().expect("a number") {
         let_on(&run);
-        run.wait_for_another("ready");
+        run.wait_for_nth("ready", 2);
     }
     sum(&let_end(run))
 }
@@ -153,7 +153,7 @@ fn nodes_are_drained_one_after_another() {
         refused(&run, 2, "node 1 is being drained: wait until its PEs have moved");
         let_on(&run);
         run.wait_for(MOVED);
-        run.wait_for_another("ready");
+        run.wait_for_nth("ready", 2);
         accepted(&run, 3);
         let outcome = let_end(run);
         assert_eq!(sum(&outcome), right, "{outcome}");
@@ -184,7 +184,9 @@ fn with_local_rollback_only_the_pes_that_move_restart() {
         repeats_nothing(&outcome, STEPS);
         drained(&outcome, node, Some(4));
         let local = format!("PE {node} rolled back locally to checkpoint {AT}");
-        outcome.says(&local).check(outcome.count("all PEs r") == 0, "no other PE should roll back");
+        outcome
+            .says(&local)
+            .check(outcome.count("all PEs resume from") == 0, "no other PE should roll back");
     }
 }
 
@@ -279,7 +281,7 @@ fn a_node_that_dies_before_the_checkpoint_ends_the_request() {
     signal(agent, Signal::KILL);
     run.wait_for("node 1 was lost with PE 1");
     let_on(&run);
-    run.wait_for_another("ready"); // all are back in the pause
+    run.wait_for_nth("ready", 2); // all are back in the pause
     refused(&run, 1, "node 1 is not in the job: expected one of 0,2,3,4");
     let outcome = let_end(run);
     sum(&outcome);

@@ -18,7 +18,8 @@
 //!
 //! Invariants: one node is drained at a time; PEs never wait for a request that was withdrawn,
 //! since each request has a number of its own; a node is killed only if the job survives its loss
-//! at that moment.
+//! at that moment; the request stands until its PEs have moved, so a PE that waits sees the loss
+//! first.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -180,10 +181,10 @@ impl Membership {
     /// Takes note of the loss of a node with these PEs. Returns the line that reports it.
     pub(super) fn note_node_lost(&mut self, node: u32, pes: &[Pe]) -> String {
         let left = self.drains.open.as_ref().filter(|drain| drain.request.node == node).cloned();
-        if left.is_some() {
-            self.withdraw_drain();
-        }
         let Some(Drain { request, stage: DrainStage::Leaving(checkpoint) }) = left else {
+            if left.is_some() {
+                self.withdraw_drain();
+            }
             return match pes {
                 [] => format!("node {node} was lost; it carried no PE"),
                 pes => format!("node {node} was lost with {}", Pe::names(pes)),
@@ -209,6 +210,7 @@ impl Membership {
         }
         let moved = |drain: &mut Drain| matches!(drain.stage, DrainStage::Moving { .. });
         let Some(Drain { request, stage }) = self.drains.open.take_if(moved) else { return };
+        self.nodes.send(&Down::Drain(None), &mut self.out);
         if let DrainStage::Moving { checkpoint, pes, repeats } = stage {
             let to = pes.iter().map(|pe| self.members.view.pes[pe.at()].node).collect();
             self.out.push(Action::Drained { node: request.node, checkpoint, pes, to, repeats });
