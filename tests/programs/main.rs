@@ -10,6 +10,7 @@
 mod support;
 
 mod build;
+mod library;
 mod locks;
 mod plan;
 mod pointers;
