@@ -31,12 +31,14 @@ MAN_LINKS := man1/oshc++.1 man1/oshcxx.1 man1/oshCC.1 man3/shmemx_ft_register.3 
     man3/shmemx_ft_faulted.3
 PAGES     := $(foreach page,$(notdir $(wildcard man/*.[137])), \
     man$(subst .,,$(suffix $(page)))/$(page))
+SHARED    := $(wildcard monitoring/*.yml monitoring/*.json) \
+    $(patsubst docs/%,%,$(wildcard docs/schema/*.json))
 CMAKE     := $(LIB)/cmake/OpenSHMEM
 INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
     $(addprefix $(LIB)/,$(LIBRARY) $(SONAME) libraidshmem.so pkgconfig/raidshmem.pc) \
     $(addprefix $(CMAKE)/,OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake) \
     $(addprefix include/,$(HEADERS)) $(addprefix share/man/,$(PAGES) $(MAN_LINKS)) \
-    share/raidshmem/raidshmem.supp \
+    share/raidshmem/raidshmem.supp $(addprefix share/raidshmem/,$(SHARED)) \
     $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
@@ -127,7 +129,8 @@ install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
-	    '$(INTO)/share/man/man7' '$(INTO)/share/raidshmem'
+	    '$(INTO)/share/man/man7' '$(INTO)/share/raidshmem/monitoring' \
+	    '$(INTO)/share/raidshmem/schema'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(BUILT)/oshadvise' \
 	    '$(INTO)/bin'
@@ -146,6 +149,8 @@ install:
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
 	install -m 644 man/*.7 '$(INTO)/share/man/man7'
 	install -m 644 packaging/raidshmem.supp '$(INTO)/share/raidshmem'
+	install -m 644 monitoring/*.yml monitoring/*.json '$(INTO)/share/raidshmem/monitoring'
+	install -m 644 docs/schema/*.json '$(INTO)/share/raidshmem/schema'
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
@@ -156,7 +161,8 @@ install:
 # Removes the files of `make install` with the same PREFIX, DESTDIR and LIB; shared folders stay.
 uninstall:
 	rm -f $(foreach file,$(INSTALLED),'$(INTO)/$(file)')
-	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp share/raidshmem; do \
+	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp \
+	    share/raidshmem/monitoring share/raidshmem/schema share/raidshmem; do \
 	    [ ! -d "$(INTO)/$$folder" ] || \
 	    rmdir --ignore-fail-on-non-empty "$(INTO)/$$folder"; done
 

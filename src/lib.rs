@@ -43,7 +43,7 @@
 //! version                                    version of this build
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
-//! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan
+//! wrapper  usage  sizing  inventory          oshcc and oshc++; oshinfo plan; oshinfo
 //! advise                                     oshadvise: from source to LLVM IR
 //! ```
 //!
@@ -59,6 +59,8 @@
 pub mod advise;
 #[doc(hidden)]
 pub mod capi;
+#[doc(hidden)]
+pub mod inventory;
 mod openshmem;
 #[doc(hidden)]
 pub mod shmem;

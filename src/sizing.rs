@@ -5,8 +5,9 @@
 use clap::Parser;
 use raidshmem_core::settings::units::parse_size;
 use raidshmem_core::sizing::report::Report;
-use raidshmem_core::sizing::{SizingInput, choose};
+use raidshmem_core::sizing::{Candidate, Choice, SizingInput, choose};
 use raidshmem_core::view::PES_MAX;
+use serde_json::{Map, Value, json};
 
 /// Says which mode, group, parity and interval suit a job.
 #[derive(Debug, Parser)]
@@ -41,6 +42,9 @@ struct Args {
     /// Accepted chance, in per cent, that the job is lost within 30 days.
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     risk: f64,
+    /// Print JSON, as docs/schema/plan.json describes it.
+    #[arg(long)]
+    json: bool,
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -125,7 +129,54 @@ pub fn answer(
         memory: args.memory,
         risk: args.risk,
     };
-    Ok(Report(&site, &choose(&site)).to_string())
+    let choice = choose(&site);
+    Ok(match args.json {
+        true => format!("{:#}\n", in_json(&site, &choice)),
+        false => Report(&site, &choice).to_string(),
+    })
+}
+
+/// Returns a choice as JSON. Times are in seconds, sizes in bytes, rates in bytes per second.
+fn in_json(site: &SizingInput, choice: &Choice) -> Value {
+    let best = choice.best.map(|best| &choice.candidates[best]);
+    let settings = |best: &Candidate| {
+        let settings = best.settings().into_iter();
+        settings.map(|(name, value)| (name.to_owned(), Value::from(value))).collect::<Map<_, _>>()
+    };
+    json!({
+        "raidshmem_plan": 1,
+        "job": {
+            "live": site.live,
+            "pes": site.pes,
+            "nodes": site.nodes,
+            "mtbf": site.mtbf,
+            "link": site.link,
+            "copy": site.copy,
+            "detection": site.detection,
+            "memory": site.memory,
+            "risk": site.risk,
+        },
+        "candidates": choice.candidates.iter().map(candidate).collect::<Vec<_>>(),
+        "best": choice.best,
+        "safe": choice.safe,
+        "settings": best.map(settings),
+    })
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    let Candidate { mode, size: _, group, parity, memory, .. } = candidate;
+    json!({
+        "mode": mode.name(),
+        "group": group,
+        "parity": parity,
+        "memory": memory,
+        "checkpoint": candidate.checkpoint,
+        "recovery": candidate.recovery,
+        "interval": candidate.interval,
+        "lost": candidate.lost,
+        "unrecoverable": candidate.chance,
+        "possible": candidate.possible,
+    })
 }
 
 #[cfg(test)]

@@ -6,15 +6,13 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
+use raidshmem::inventory::{EngineState, Inventory};
 use raidshmem::{sizing, usage};
-use raidshmem_core::settings::{Fabric, Pages, Settings, table};
+use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_disk::answer::{Answer, NoAnswer, answer};
-use raidshmem_engines as engines;
-use raidshmem_fabric::FabricError;
 use raidshmem_launch::handshake::PROBE_ARGUMENT;
 use raidshmem_launch::probe;
-use raidshmem_sys::huge::{HugeFiles, NoHuge};
-use raidshmem_sys::{inherited, memory};
+use raidshmem_sys::inherited;
 
 const HELP: &str = "\
 Prints the version, what was found of the machine, and every setting with the value in force
@@ -27,6 +25,7 @@ Commands:
   store DIR      List checkpoints on disk, check or delete them; see oshinfo store --help
 
 Options:
+      --json     Print JSON, as docs/schema/info.json describes it; also after plan and store
       --points   Print the steps at which oshrun --kill and --kill-node can kill
       --markdown Print the settings as a table in Markdown
   -V, --version  Print version
@@ -42,7 +41,8 @@ fn main() {
     inherited::begin();
     let mut words = std::env::args().skip(1);
     let text = match words.next().as_deref() {
-        None => all(),
+        None => inventory().to_string(),
+        Some("--json") => format!("{:#}\n", inventory().json()),
         Some("--markdown") => raidshmem_core::settings::markdown(),
         Some("--points") => points(),
         Some("engines") => engines(),
@@ -52,8 +52,8 @@ fn main() {
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
         Some("--help" | "-h") => HELP.to_owned(),
         Some(other) => refuse(&format!(
-            "{}: expected engines, plan, store, --points, --markdown or --version; `oshinfo \
-             --help` says more",
+            "{}: expected engines, plan, store, --json, --points, --markdown or --version; \
+             `oshinfo --help` says more",
             other.escape_debug()
         )),
     };
@@ -112,31 +112,8 @@ fn copy_rate() -> f64 {
     (threads * COPIES * COPIED) as f64 / slowest
 }
 
-fn kernel() -> String {
-    match raidshmem_codec::kernel::Kernel::chosen() {
-        Ok(kernel) => kernel.to_string(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Lists the fabrics of this machine, and those that a job on one machine and on several would use.
-fn fabrics(settings: &Settings) -> String {
-    let known = engine_states();
-    let state = |fabric| known.iter().find(|(other, _)| *other == fabric);
-    let state = |fabric| state(fabric).map_or(Ok(true), |(_, state)| state.clone());
-    let chosen = |one_machine| match engines::choose(settings.fabric, one_machine, state) {
-        Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
-        Err(error) => error.to_string(),
-    };
-    let there = Fabric::ALL.into_iter().filter(|&fabric| fabric != Fabric::Auto);
-    let there = there.filter(|&fabric| state(fabric).is_ok()).map(Fabric::name);
-    let there = there.collect::<Vec<_>>().join(", ");
-    let (here, apart) = (chosen(true), chosen(false));
-    if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
-}
-
 /// Probes each engine on this machine.
-fn engine_states() -> Vec<(Fabric, Result<bool, FabricError>)> {
+fn engine_states() -> Vec<EngineState> {
     let engines =
         Fabric::ALL.into_iter().filter(|fabric| ![Fabric::Auto, Fabric::Shm].contains(fabric));
     engines.map(|fabric| (fabric, probe::probe(fabric, []))).collect()
@@ -158,53 +135,15 @@ fn engines() -> String {
     text
 }
 
-/// Reports if large heaps and their checkpoints get huge pages here, and why.
-fn huge_pages(settings: &Settings) -> String {
-    if settings.pages == Pages::Small {
-        return "no (SHMEM_FT_PAGES is small)".to_owned();
-    }
-    let others = memory::huge_pages().unwrap_or_default();
-    match (HugeFiles::new(), others.as_str()) {
-        (Ok(_), _) => "yes (in a tmpfs of the job's own)".to_owned(),
-        (Err(NoHuge::Mount(_)), word @ ("always" | "within_size" | "advise" | "force")) => {
-            format!("yes (transparent_hugepage/shmem_enabled is {word})")
-        }
-        (Err(why @ NoHuge::Mount(_)), word) => {
-            format!("no ({why}; transparent_hugepage/shmem_enabled is {word}, advise is enough)")
-        }
-        (Err(why), _) => format!("no ({why})"),
-    }
-}
-
 fn points() -> String {
     let line =
         |point: raidshmem_core::inject::Point| format!("{:<16} {}\n", point.name(), point.doc());
     raidshmem_core::inject::Point::ALL.map(line).concat()
 }
 
-fn all() -> String {
+/// Describes the machine and the settings in force.
+fn inventory() -> Inventory {
     let settings = Settings::from_env(raidshmem_sys::environment())
         .unwrap_or_else(|error| refuse(&error.to_string()));
-    let mib = |bytes: Option<u64>| bytes.map_or("unknown".into(), |b| format!("{} MiB", b >> 20));
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let expedited = raidshmem_sys::futex::register_barrier();
-    let mut text = format!("raidshmem {} (OpenSHMEM 1.6)\n", env!("CARGO_PKG_VERSION"));
-    let facts = [
-        ("processors", processors.to_string()),
-        ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
-        ("huge pages", huge_pages(&settings)),
-        ("fabrics", fabrics(&settings)),
-        ("parity kernel", kernel()),
-        ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),
-    ];
-    for (what, value) in facts {
-        let _ = writeln!(text, "{what:<17} {value}");
-    }
-    text.push_str("\nsettings\n");
-    for entry in table() {
-        let value = entry.show(&settings).unwrap_or_else(|| "unset".to_string());
-        let (name, doc, allowed) = (entry.name, entry.doc, entry.allowed());
-        let _ = writeln!(text, "  {name:<24} {value:<8} {doc} [{allowed}]");
-    }
-    text
+    Inventory::new(settings, engine_states())
 }

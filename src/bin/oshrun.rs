@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use raidshmem::version::own_build;
 use raidshmem_launch::cli::args::Args;
 use raidshmem_launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
+use raidshmem_launch::launcher::dry_run;
 use raidshmem_launch::lines::{news, say, set_quiet};
 use raidshmem_launch::query::Asked;
 use raidshmem_launch::{agent, launcher, probe, query, supervisor};
@@ -27,19 +28,24 @@ fn main() {
     if let Ok(Ok(Some((what, job)))) = args.as_ref().map(Args::question) {
         std::process::exit(ask(what, job));
     }
-    let ready = match args.and_then(|args| args.prepare(environment())) {
-        Ok(ready) => ready,
-        Err(error) => {
-            say(&error.to_string());
-            std::process::exit(2);
-        }
-    };
+    let ready = args.and_then(|args| args.prepare(environment())).unwrap_or_else(|error| {
+        say(&error.to_string());
+        std::process::exit(2)
+    });
     set_quiet(ready.quiet);
     ready.notes.iter().for_each(|note| news(note));
     if ready.protected.survives.is_some() && !ready.settings.checksum {
         news("SHMEM_FT_CHECKSUM=0: damage to a checkpoint goes undetected and is restored as data");
     }
-    match launcher::run(ready, own_build()) {
+    if ready.dry_run {
+        print(&dry_run::text(&ready));
+        std::process::exit(0);
+    }
+    let readers = ready.open_outputs().unwrap_or_else(|error| {
+        say(&error.to_string());
+        std::process::exit(2)
+    });
+    match launcher::run(ready, readers, own_build()) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             say(&error.to_string());
@@ -48,11 +54,15 @@ fn main() {
     }
 }
 
+/// Prints an answer; its reader may have seen enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 fn ask(what: Asked, job: &str) -> i32 {
     match query::ask(what, job) {
         Ok(text) => {
-            // The reader may have seen enough.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            print(&text);
             0
         }
         Err(error) => {

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL, sum};
 use super::support::processes::signal;
+use super::support::schema::conforms;
 use super::support::{Job, Outcome, mounts, program, sample, skip};
 
 /// Some 510 checkpoints of half a MiB per PE: several sets are written, even on a busy machine.
@@ -314,8 +315,7 @@ fn sets_are_kept_listed_checked_and_deleted() {
     assert_eq!(text(&listed).matches("4 PEs").count(), sets);
     assert_eq!(text(&listed).matches("  whole  ").count(), sets);
     let (number, set) = store.newest();
-    let json: serde_json::Value =
-        serde_json::from_slice(&store.oshinfo(&["--json"]).stdout).expect("JSON");
+    let json = conforms("store", &store.oshinfo(&["--json"]).stdout);
     assert_eq!((&json["sets"][0]["set"], &json["sets"][0]["pes"]), (&number.into(), &4.into()));
     let file = set.join("pe-0");
     flip_last(&file);
@@ -346,8 +346,7 @@ fn compressed_sets_are_smaller_and_hold() {
     let listed = store.oshinfo(&["--verify"]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.status.success() && text.contains(" compressed from "), "{text}");
-    let json = store.oshinfo(&["--json"]).stdout;
-    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let json = conforms("store", &store.oshinfo(&["--json"]).stdout);
     let number = |name: &str| json["sets"][0][name].as_u64().expect("a number");
     let (set, folder) = store.newest();
     let files = (0..4).map(|pe| folder.join(format!("pe-{pe}")));

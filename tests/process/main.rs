@@ -79,6 +79,7 @@ mod heal;
 mod inherited;
 mod input;
 mod interval;
+mod json;
 mod kernels;
 mod kill;
 mod late;

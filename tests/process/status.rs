@@ -10,6 +10,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL};
+use super::support::schema::conforms;
 use super::support::stall::let_end;
 use super::support::{Job, LIMIT, MARKER, Running, processes, program};
 
@@ -22,6 +23,11 @@ fn status_of(run: &Running) -> String {
     let status = status(&[&run.launcher().to_string()]);
     assert!(status.status.success(), "{status:?}");
     String::from_utf8(status.stdout).expect("text")
+}
+
+/// Returns the status as JSON, which conforms to its schema.
+fn json_of(run: &Running) -> serde_json::Value {
+    conforms("status", &status(&[&run.launcher().to_string(), "--json"]).stdout)
 }
 
 /// Queries until the answer contains every one of `words`.
@@ -59,6 +65,12 @@ fn a_job_that_lost_a_pe_is_shown() {
         assert!(text.contains(words), "`{words}` was expected in\n{text}");
     }
     assert!(!text.contains("recovery"), "{text}");
+    let json = json_of(&run);
+    assert_eq!((&json["job"], &json["spares"]), (&run.launcher().into(), &1.into()));
+    assert_eq!(
+        (&json["lost"]["processes"], &json["pes"][1]["incarnation"]),
+        (&1.into(), &1.into())
+    );
     let_end(run).status(0);
 }
 
@@ -74,6 +86,9 @@ fn a_recovery_shows_its_step_and_how_far_it_is() {
     for words in ["3 alive, 1 stopped\n", "lost so far: 1 node\n", ", without PE 1\n"] {
         assert!(text.contains(words), "`{words}` was expected in\n{text}");
     }
+    let json = json_of(&run);
+    assert_eq!(json["recovery"]["step"], "rebuilding lost data", "{json:#}");
+    assert_eq!(json["groups"][0]["lost"], serde_json::json!([1]), "{json:#}");
     let (_, pid) = text.split_once("PE 1: process ").expect("it was waited for");
     let pid = pid.split(',').next().and_then(|pid| pid.parse().ok()).expect("a process id");
     processes::signal(pid, Signal::CONT);

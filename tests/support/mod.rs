@@ -31,6 +31,7 @@ pub mod prelude;
 pub mod processes;
 pub mod random;
 mod residue;
+pub mod schema;
 #[macro_use]
 mod skip;
 pub mod stall;

@@ -47,10 +47,13 @@ struct Words {
     /// Only write an object of all PEs of a set to a file NAME.npy here, which must not exist.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["verify", "repair", "prune", "json"])]
     extract: Option<String>,
-    /// Print JSON.
+    /// Print JSON, as docs/schema/store.json describes it.
     #[arg(long)]
     json: bool,
 }
+
+/// The version of the JSON format; a change that a reader would notice raises it.
+const FORMAT: u32 = 1;
 
 /// The answer to a query.
 #[derive(Debug)]
@@ -273,5 +276,11 @@ fn in_json(
     let repairs: Vec<serde_json::Value> = done.repairs.iter().map(repair).collect();
     let sets: Vec<serde_json::Value> = sets.iter().map(set).collect();
     let (store, deleted) = (folder.display().to_string(), &done.gone);
-    json!({ "store": store, "deleted": deleted, "repairs": repairs, "sets": sets })
+    json!({
+        "raidshmem_store": FORMAT,
+        "store": store,
+        "deleted": deleted,
+        "repairs": repairs,
+        "sets": sets,
+    })
 }

@@ -42,32 +42,51 @@ const SHOWN: usize = 60;
 /// The answer of a job that cannot write a checkpoint before it stops.
 pub const NO_STORE: &str = "SHMEM_FT_STORE is not set";
 
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// A question to a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// The last events of its processes, and the calls they wait in.
     Dump,
     /// Its status.
-    Status,
+    Status(AnswerForm),
     /// A request to stop with its next checkpoint on disk.
     Stop,
 }
 
 impl Asked {
-    const ALL: [Asked; 3] = [Asked::Dump, Asked::Status, Asked::Stop];
+    const ALL: [Asked; 4] = [
+        Asked::Dump,
+        Asked::Status(AnswerForm::Text),
+        Asked::Status(AnswerForm::Json),
+        Asked::Stop,
+    ];
 
     /// Returns the command-line option that asks this.
     pub const fn option(self) -> &'static str {
         match self {
             Asked::Dump => "--dump",
-            Asked::Status => "--status",
+            Asked::Status(_) => "--status",
             Asked::Stop => "--stop",
         }
     }
 
     /// Returns the line sent to ask this.
-    fn word(self) -> String {
-        format!("{}\n", self.option())
+    const fn word(self) -> &'static str {
+        match self {
+            Asked::Dump => "--dump\n",
+            Asked::Status(AnswerForm::Text) => "--status\n",
+            Asked::Status(AnswerForm::Json) => "--status=json\n",
+            Asked::Stop => "--stop\n",
+        }
     }
 }
 
@@ -298,10 +317,11 @@ mod tests {
 
     #[test]
     fn an_incomplete_word_is_waited_for_while_it_may_match() {
-        for begun in ["", "-", "--", "--sta", "--status", "--dump"] {
+        for begun in ["", "-", "--", "--sta", "--status", "--status=js", "--dump"] {
             assert_eq!(request(begun.as_bytes()), None, "{begun}");
         }
-        assert_eq!(request(b"--status\n"), Some(Ok(Asked::Status)));
+        assert_eq!(request(b"--status\n"), Some(Ok(Asked::Status(AnswerForm::Text))));
+        assert_eq!(request(b"--status=json\n"), Some(Ok(Asked::Status(AnswerForm::Json))));
         assert_eq!(request(b"--dump\n"), Some(Ok(Asked::Dump)));
         assert_eq!(request(b"--stop\n"), Some(Ok(Asked::Stop)));
         for none in ["\n", "x", "--dump\nx", "--stats", "GET / HTTP/1.1"] {
@@ -313,7 +333,8 @@ mod tests {
     fn the_only_job_need_not_be_named() {
         let running = |job, words: &str| Running { job, words: words.to_owned() };
         let job = |asked, jobs: &[Running]| {
-            meant(Asked::Status, asked, || jobs.to_vec()).map_err(|error| error.to_string())
+            meant(Asked::Status(AnswerForm::Text), asked, || jobs.to_vec())
+                .map_err(|error| error.to_string())
         };
         let (one, two) = (running(7, "-n 2 ./a"), running(9, &"x".repeat(99)));
         assert_eq!(job("", std::slice::from_ref(&one)), Ok(7));

@@ -22,8 +22,8 @@ pub struct PlacementTable<'a> {
     pub domains: &'a Domains,
     /// Parity groups; empty in a job without groups.
     pub group_of: &'a [usize],
-    /// The CPU binding of each PE.
-    pub bindings: &'a [Binding],
+    /// The CPU binding of each PE; None if they are unknown.
+    pub bindings: Option<&'a [Binding]>,
 }
 
 impl std::fmt::Display for PlacementTable<'_> {
@@ -75,7 +75,11 @@ impl PlacementTable<'_> {
         let groups = pes.iter().filter_map(|&pe| self.group_of.get(pe).copied());
         let groups = numbers(groups, "groups");
         row.push(if groups.is_empty() { "none".to_owned() } else { groups });
-        let bindings = || pes.iter().filter_map(|&pe| self.bindings.get(pe));
+        let Some(bindings) = self.bindings else {
+            row.extend(["unknown", "unknown"].map(str::to_owned));
+            return row;
+        };
+        let bindings = || pes.iter().filter_map(|&pe| bindings.get(pe));
         let cpus = numbers(bindings().flat_map(|binding| binding.cpus.iter().copied()), "cpus");
         let numa = numbers(bindings().filter_map(|binding| binding.numa), "nodes");
         row.extend([cpus, numa].map(|cell| if cell.is_empty() { "any".to_owned() } else { cell }));
@@ -118,7 +122,7 @@ mod tests {
             node_of: &node_of,
             domains: &domains,
             group_of: &group_of,
-            bindings: &bindings,
+            bindings: Some(&bindings),
         };
         placement.to_string()
     }
@@ -151,7 +155,7 @@ mod tests {
             node_of: &node_of,
             domains: &domains,
             group_of: &group_of,
-            bindings: &bindings,
+            bindings: Some(&bindings),
         };
         assert!(
             placement

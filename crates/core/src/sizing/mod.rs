@@ -124,17 +124,28 @@ pub fn choose(site: &SizingInput) -> Choice {
     Choice { candidates, best, safe }
 }
 
+/// Returns the memory of the PE that holds the most, relative to its live bytes: with `snapshots` of
+/// its own, in a group of `group` members with `parity` parities.
+pub fn memory(mode: BackupMode, snapshots: usize, group: usize, parity: usize) -> f64 {
+    let own = if mode.keeps_snapshot() { snapshots } else { 0 };
+    let for_peers = match mode {
+        BackupMode::Raid5 | BackupMode::Rs => parity as f64 / (group - parity) as f64,
+        BackupMode::None | BackupMode::Single | BackupMode::Double | BackupMode::Raid4 => 1.0,
+    };
+    1.0 + own as f64 + mode.slots() as f64 * for_peers
+}
+
 /// Evaluates a mode with parity; None if groups of this size cannot hold the parity.
 fn striped(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Candidate> {
     let (m, bytes) = (parity as f64, site.bytes_a_node());
     let placed = placed(site, size, parity)?;
     let k = (placed.group - parity) as f64;
-    let memory = 2.0 + 2.0 * m / k;
     let copied = bytes * (m + 2.0 + m / k) / 2.0 / site.copy;
     let checkpoint = copied.max(bytes * m / site.link);
     let rebuilt = bytes * (k + m) / site.link;
     let recovery = site.detection + rebuilt + bytes / site.copy;
     let mode = if parity == 1 { BackupMode::Raid5 } else { BackupMode::Rs };
+    let memory = memory(mode, 1, placed.group, parity);
     let shape = Candidate {
         mode,
         size,
@@ -155,14 +166,15 @@ fn copies(site: &SizingInput) -> Option<Candidate> {
     let (placed, bytes) = (placed(site, None, 1)?, site.bytes_a_node());
     let checkpoint = (2.0 * bytes / site.copy).max(bytes / site.link);
     let recovery = site.detection + 2.0 * bytes / site.link + bytes / site.copy;
+    let memory = memory(BackupMode::Double, 1, placed.group, 1);
     let shape = Candidate {
         mode: BackupMode::Double,
         group: placed.group,
         parity: 1,
-        memory: 3.0,
+        memory,
         checkpoint,
         recovery,
-        possible: placed.share <= 1 && site.fits(3.0),
+        possible: placed.share <= 1 && site.fits(memory),
         ..Candidate::bare()
     };
     // Fatal: the loss of either neighbour during a recovery, or of any node during a checkpoint.

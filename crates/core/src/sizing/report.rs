@@ -42,6 +42,19 @@ fn row(candidate: &Candidate, mark: char) -> String {
     )
 }
 
+impl Candidate {
+    /// Returns the settings that request it, by name.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let size = self.size.map(|size| ("SHMEM_FT_GROUP_SIZE", size.to_string()));
+        let parity = (self.parity > 1).then(|| ("SHMEM_FT_PARITY", self.parity.to_string()));
+        let seconds = self.interval.round().clamp(1.0, 86_400.0);
+        let mut settings = vec![("SHMEM_FT_BACKUP_MODE", self.mode.name().to_owned())];
+        settings.extend(size.into_iter().chain(parity));
+        settings.push(("SHMEM_FT_INTERVAL", seconds.to_string()));
+        settings
+    }
+}
+
 /// A choice, with the input that it was made for.
 pub struct Report<'a>(pub &'a SizingInput, pub &'a Choice);
 
@@ -83,15 +96,9 @@ impl fmt::Display for Report<'_> {
                 if !choice.safe {
                     writeln!(f, "no mode keeps the chance below {}:", share(site.risk))?;
                 }
-                write!(f, "export SHMEM_FT_BACKUP_MODE={}", best.mode.name())?;
-                if let Some(size) = best.size {
-                    write!(f, " SHMEM_FT_GROUP_SIZE={size}")?;
-                }
-                if best.parity > 1 {
-                    write!(f, " SHMEM_FT_PARITY={}", best.parity)?;
-                }
-                let seconds = best.interval.round().clamp(1.0, 86_400.0);
-                writeln!(f, " SHMEM_FT_INTERVAL={seconds}")?;
+                let settings = best.settings().into_iter();
+                let settings: Vec<String> = settings.map(|(n, v)| format!("{n}={v}")).collect();
+                writeln!(f, "export {}", settings.join(" "))?;
                 writeln!(f, "a checkpoint pays every {}", time(best.interval))?;
                 writeln!(
                     f,

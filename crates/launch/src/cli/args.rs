@@ -13,7 +13,7 @@ use clap::{ArgAction, CommandFactory, Parser};
 
 use super::refused::Refused;
 use super::words::{self, Known};
-use crate::query::Asked;
+use crate::query::{AnswerForm, Asked};
 
 /// Runs an OpenSHMEM program and survives the loss of PEs (processes).
 #[derive(Debug, Default, Parser)]
@@ -50,6 +50,10 @@ pub struct Args {
     /// Print the placement of each PE: node, failure domains, group, processors and NUMA node.
     #[arg(long, help_heading = WHERE)]
     pub report_placement: bool,
+    /// Print the placement, groups and memory of the job and the losses that it would survive, and
+    /// start nothing.
+    #[arg(long, help_heading = WHERE)]
+    pub dry_run: bool,
 
     /// Protection of checkpoints; the modes are listed below [default: none].
     #[arg(long, value_name = "MODE", help_heading = LOSSES)]
@@ -116,6 +120,9 @@ pub struct Args {
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub status: Option<String>,
+    /// Print that status as JSON, as docs/schema/status.json describes it.
+    #[arg(long, help_heading = JOB)]
+    pub json: bool,
     /// Print the last events of such a job's processes, and the calls they wait in.
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
@@ -190,12 +197,22 @@ impl Args {
     /// Returns the question to a running job, with the job it names, if the command line asks one.
     ///
     /// # Errors
-    /// Two questions were asked.
+    /// Two questions were asked, or an option belongs to another one.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
-        let options =
-            [(Asked::Status, &self.status), (Asked::Dump, &self.dump), (Asked::Stop, &self.stop)];
+        let form = if self.json { AnswerForm::Json } else { AnswerForm::Text };
+        let options = [
+            (Asked::Status(form), &self.status),
+            (Asked::Dump, &self.dump),
+            (Asked::Stop, &self.stop),
+        ];
         let given = options.into_iter().filter_map(|(what, job)| Some((what, job.as_deref()?)));
         match given.collect::<Vec<_>>().as_slice() {
+            [(one, _), ..] if self.dry_run => {
+                Err(Refused::Contradiction { one: one.option(), other: "--dry-run" })
+            }
+            [] | [(Asked::Dump | Asked::Stop, _)] if self.json => {
+                Err(Refused::Alone { option: "--json", with: "--status" })
+            }
             [] => Ok(None),
             [one] => Ok(Some(*one)),
             [(one, _), (other, _), ..] => {

@@ -4,6 +4,7 @@ pub mod args;
 pub mod environment;
 mod foreign;
 pub mod hosts;
+pub mod outputs;
 pub mod prepare;
 pub mod protected;
 pub mod ready;

@@ -15,13 +15,13 @@ use std::time::Duration;
 use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
+use super::outputs::{self, Outputs};
 use super::protected::ProtectionTable;
 use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::Refused;
 use super::resume;
 use super::starter::Means;
 use crate::probe::probe;
-use crate::readers::{Endpoint, OutputFile, Readers};
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::{DomainKind, Domains, bindings, file, found};
 use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
@@ -57,7 +57,7 @@ fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
 }
 
 impl Args {
-    /// Checks everything that can be checked before a process is started.
+    /// Checks everything that can be checked before a process is started. Creates nothing.
     pub fn prepare(
         self,
         environment: impl Iterator<Item = (String, String)>,
@@ -101,11 +101,9 @@ impl Args {
         let mut program = self.program;
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
-        // Last, because it creates files, and a socket that must be removed again.
-        resume::make_store(&settings)?;
-        let readers = readers(self.report.as_deref(), self.events.as_deref(), self.metrics)?;
+        let outputs = Outputs { report: self.report, events: self.events, metrics: self.metrics };
         Ok(Ready {
-            readers,
+            outputs,
             programs,
             timeout,
             stop_signal,
@@ -121,6 +119,7 @@ impl Args {
             disks,
             starts: None,
             report_placement: self.report_placement,
+            dry_run: self.dry_run,
             program,
         })
     }
@@ -133,7 +132,7 @@ impl Args {
             stdin: self.reads_input()?,
             tag: self.tag_output,
             stamp: self.timestamp_output,
-            output: self.output.as_deref().map(output).transpose()?,
+            output: self.output.as_deref().map(outputs::absolute).transpose()?,
         })
     }
 
@@ -367,46 +366,6 @@ fn folder(path: &Path, elsewhere: bool) -> Result<PathBuf, Refused> {
         Err(error) if !elsewhere => Err(refuse(error)),
         _ => Ok(found),
     }
-}
-
-/// Creates the folder for the output of PEs.
-fn output(path: &Path) -> Result<PathBuf, Refused> {
-    let expected = "a folder that can be made, or be written to";
-    let refuse =
-        |error| Refused::Folder { option: "--output", path: path.to_owned(), error, expected };
-    std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
-}
-
-/// Opens the machine-readable outputs; rejects one that cannot be opened.
-fn readers(
-    report: Option<&Path>,
-    events: Option<&Path>,
-    metrics: Option<String>,
-) -> Result<Readers, Refused> {
-    let refuse = |option: &'static str, path: &Path| {
-        let path = path.to_owned();
-        let expected = "a file that can be made, or be written to";
-        move |error| Refused::Folder { option, path, error, expected }
-    };
-    let report =
-        report.map(|path| OutputFile::create("--report", path).map_err(refuse("--report", path)));
-    let events = events.map(|path| {
-        let sink = match path.to_str() {
-            Some("-") => OutputFile::stdout("--events"),
-            _ => OutputFile::create("--events", path),
-        };
-        sink.map_err(refuse("--events", path))
-    });
-    let metrics = metrics.map(|got| match Endpoint::open(&got) {
-        Some(Ok(endpoint)) => Ok(endpoint),
-        Some(Err(error)) => Err(Refused::Metrics { got, why: error.to_string() }),
-        None => Err(Refused::Metrics {
-            got,
-            why: "expected PORT, ADDRESS:PORT, or a path with a / in it".to_owned(),
-        }),
-    });
-    let (report, events) = (report.transpose()?, events.transpose()?);
-    Ok(Readers { report, events, metrics: metrics.transpose()? })
 }
 
 fn resolve(program: &Path, folder: Option<&Path>) -> Result<PathBuf, Refused> {

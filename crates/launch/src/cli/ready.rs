@@ -13,9 +13,9 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
 
+use super::outputs::Outputs;
 use super::protected::ProtectionTable;
 use super::starter::Means;
-use crate::readers::Readers;
 
 /// A job ready to start.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Ready {
     pub starts: Option<Vec<u32>>,
     /// True if the placement should be printed.
     pub report_placement: bool,
+    /// True if the job should only be described.
+    pub dry_run: bool,
     /// The program, with its path resolved, and its arguments.
     pub program: Vec<OsString>,
     /// The programs' environment and the handling of their output.
@@ -52,8 +54,8 @@ pub struct Ready {
     pub live: bool,
     /// Notices printed at the start.
     pub notes: Vec<String>,
-    /// The machine-readable outputs of the job.
-    pub readers: Readers,
+    /// The machine-readable outputs of the job, not opened yet.
+    pub outputs: Outputs,
 }
 
 impl Ready {

@@ -48,6 +48,14 @@ pub enum Refused {
         /// Another.
         other: &'static str,
     },
+    /// An option without the one that it belongs to.
+    #[error("{option}: expected together with {with}")]
+    Alone {
+        /// The option.
+        option: &'static str,
+        /// The missing option.
+        with: &'static str,
+    },
     /// `--launch-agent` without `{host}`, or `--listen` with an invalid address.
     #[error("{option} `{}`: {expected}", .got.escape_debug())]
     Option {

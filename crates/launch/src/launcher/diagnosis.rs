@@ -161,7 +161,7 @@ impl Diagnosis {
         let waiting: BTreeSet<u32> = nodes.connected().collect();
         let number = self.next;
         self.next = number.wrapping_add(1);
-        let events = !matches!(whom, For::Somebody(_, Asked::Status));
+        let events = !matches!(whom, For::Somebody(_, Asked::Status(_)));
         for &node in &waiting {
             nodes.send(node, &Down::Dump { question: number, events }, &[]);
         }

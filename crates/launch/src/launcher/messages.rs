@@ -154,17 +154,17 @@ impl Launcher {
                     };
                     query::answer(stream, text.to_owned());
                 }
-                Asked::Dump | Asked::Status => {
+                Asked::Dump | Asked::Status(_) => {
                     self.diagnosis.ask(For::Somebody(stream, what), &mut self.nodes);
                 }
             }
         }
         for Question { whom, answers, .. } in self.diagnosis.complete(now) {
             match whom {
-                For::Somebody(stream, Asked::Status) => {
+                For::Somebody(stream, Asked::Status(form)) => {
                     let (machine, nodes, events) = (&self.machine, &self.nodes, &self.events);
                     let picture = self.status.picture(machine, nodes, events, &answers.of);
-                    query::answer(stream, status::text(&picture));
+                    query::answer(stream, status::answer(&picture, form));
                 }
                 For::Somebody(stream, _) => query::answer(stream, answers.dump()),
                 For::Stall { end } => {

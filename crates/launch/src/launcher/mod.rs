@@ -22,6 +22,7 @@ use tracing::info;
 use super::cli::ready::Ready;
 use super::heartbeats::Heartbeats;
 use super::lines::{Writer, show};
+use super::readers::Readers;
 use raidshmem_report::event::What;
 
 mod backoff;
@@ -30,6 +31,7 @@ mod cleanup;
 mod detection;
 mod diagnosis;
 mod disk;
+pub mod dry_run;
 mod ending;
 mod error;
 mod event_bus;
@@ -95,9 +97,8 @@ struct Launcher {
     no_fabric_between_hosts: bool,
 }
 
-/// Runs a job to its end and returns its exit status.
-pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
-    let readers = std::mem::take(&mut ready.readers);
+/// Runs a job, which writes to `readers`, to its end and returns its exit status.
+pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i32, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;

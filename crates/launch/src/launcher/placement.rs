@@ -1,5 +1,7 @@
 //! The table of `--report-placement`, printed once every node has reported its PEs' bindings.
 
+use std::fmt;
+
 use raidshmem_core::message::Bound;
 use raidshmem_core::placement::bindings::Binding;
 use raidshmem_core::placement::table::PlacementTable;
@@ -9,7 +11,7 @@ use raidshmem_sys::machine;
 use crate::cli::ready::Ready;
 use crate::lines;
 
-/// A table that is not complete yet.
+/// A table that may not be complete yet. `Display` prints it, with what the job survives.
 pub struct PlacementReport {
     node_of: Vec<usize>,
     domains: Domains,
@@ -50,15 +52,26 @@ impl PlacementReport {
         if self.bindings.iter().any(Option::is_none) {
             return Some(self);
         }
-        let bindings: Vec<Binding> = self.bindings.into_iter().flatten().collect();
+        lines::print(self.to_string());
+        None
+    }
+
+    /// Adds the bindings of all PEs, in the order of their numbers.
+    pub fn add_all(&mut self, bindings: Vec<Binding>) {
+        self.bindings = bindings.into_iter().map(Some).collect();
+    }
+}
+
+impl fmt::Display for PlacementReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bindings: Option<Vec<Binding>> = self.bindings.iter().cloned().collect();
         let table = PlacementTable {
             node_of: &self.node_of,
             domains: &self.domains,
             group_of: &self.group_of,
-            bindings: &bindings,
+            bindings: bindings.as_deref(),
         };
-        lines::print(format!("{table}{}\n{}\n", sources(&self.domains), self.survives));
-        None
+        writeln!(f, "{table}{}\n{}", sources(&self.domains), self.survives)
     }
 }
 
