@@ -48,7 +48,7 @@ build:
 	@.ci/setup build
 	$(CARGO) build --release --workspace --locked
 	@ln -sf oshcxx '$(RELEASE)/oshc++'
-	@'$(RELEASE)/oshinfo' engines
+	@echo 'built in $(RELEASE): next, make demo, make test or make install'
 
 demo: build
 	@examples/demo.sh '$(RELEASE)'

@@ -13,7 +13,7 @@ fn run(mode: &str, args: &[&str]) -> Outcome {
 /// summary of a job without losses.
 fn said(outcome: &Outcome) -> Vec<&str> {
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
-    let other = [": survives", " took ", "oshrun: each PE holds "];
+    let other = [": survives", " took ", "oshrun: each PE needed "];
     let of_end = |line: &&str| !other.iter().any(|part| line.contains(part));
     outcome.err.lines().filter(ours).filter(of_end).collect()
 }

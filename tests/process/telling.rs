@@ -24,7 +24,7 @@ fn losses_and_recoveries_are_reported_by_default_and_summarized() {
         "parity groups change from checkpoint 5 on: 2 groups of 2, parity 1: ",
         "the job now survives the loss of any one node or domain",
         "9 checkpoints took ",
-        "each PE holds ",
+        "each PE needed ",
         "lost 1 PE and 1 node: ",
     ];
     outcome.check(lines.len() == begin.len(), "ten lines were expected");
@@ -34,7 +34,7 @@ fn losses_and_recoveries_are_reported_by_default_and_summarized() {
     for line in [lines[1], lines[3]] {
         outcome.check(line.ends_with(" of it the restart)"), "a part of the recovery");
     }
-    let parts = [" % of ", " of data (single ", ", double ", " of repeated work, "];
+    let parts = [" % of the ", " of memory to protect ", " of repeated work, "];
     parts.iter().for_each(|part| _ = outcome.says(part));
 }
 

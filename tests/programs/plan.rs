@@ -115,8 +115,8 @@ fn checkpoints(outcome: &Outcome) -> usize {
 
 /// Returns KiB of data that a PE saves.
 fn saved(outcome: &Outcome) -> String {
-    let line = outcome.err.lines().find(|line| line.contains("each PE holds "));
-    let (_, rest) = line.expect("a line says so").split_once(" for ").expect("it does");
+    let line = outcome.err.lines().find(|line| line.contains("each PE needed "));
+    let (_, rest) = line.expect("a line says so").split_once(" protect ").expect("it does");
     rest.split(" of data").next().unwrap_or_default().to_owned()
 }
 

@@ -8,18 +8,9 @@ use crate::ir::SourceLine;
 use crate::report::{Item, Level, Point, Report};
 use crate::text::{place, size};
 
-/// Long lines wrap and wide tables scroll, so that the page does not; no information depends on
-/// colour alone.
-const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:70em}\
-    pre{margin:0;font:13px monospace;white-space:pre-wrap;overflow-wrap:anywhere}\
-    .line{display:flex}\
-    .n{color:#666;width:4em;text-align:right;padding-right:1em;flex:none}\
-    .note,.warning,.point{margin:.2em 0 .4em 5.5em;padding:.3em .6em;border-left:4px solid;\
-    overflow-wrap:anywhere}.table{overflow-x:auto}td{white-space:nowrap}\
-    .warning::before{content:'warning: ';font-weight:bold}.note::before{content:'note: '}\
-    @media(max-width:40em){body{margin:1em}.n{width:2.2em}.note,.warning,.point{margin-left:0}}\
-    .point{border-color:#38a;background:#eef5fa}.note{border-color:#999;background:#f4f4f4}\
-    .warning{border-color:#c40;background:#fdf0e8}td,th{text-align:left;padding:0 1em .2em 0}";
+/// The style, that of the page of `oshreport`. Long lines wrap, and on a narrow screen a row of the
+/// table is a block; no information depends on colour alone.
+const STYLE: &str = include_str!("html.css");
 
 /// Renders the page; `sources` are the texts of files by name.
 #[must_use]
@@ -61,16 +52,16 @@ pub fn files(report: &Report) -> BTreeSet<&str> {
 
 fn table(report: &Report) -> Markup {
     html! {
-        div.table {
+        section {
             table {
                 tr { th { "place" } th { "call" } th { "live" } th { "dead" } th { "rank" } }
                 @for point in &report.points {
                     tr {
-                        td { (place(&point.place)) }
-                        td { (point.routine) }
-                        td { (size(&point.live)) }
-                        td { (size(&point.dead)) }
-                        td { @if let Some(rank) = point.rank { (rank) } }
+                        td data-name="place" { (place(&point.place)) }
+                        td data-name="call" { (point.routine) }
+                        td data-name="live" { (size(&point.live)) }
+                        td data-name="dead" { (size(&point.dead)) }
+                        td data-name="rank" { @if let Some(rank) = point.rank { (rank) } }
                     }
                 }
             }
@@ -81,15 +72,17 @@ fn table(report: &Report) -> Markup {
 fn source(report: &Report, file: &str, text: &str) -> Markup {
     let at = |place: &SourceLine, number| place.file == file && place.line == number;
     html! {
-        h2 { (file) }
-        @for (number, line) in (1..).zip(text.lines()) {
-            div.line { pre.n { (number) } pre { (line) } }
-            @for point in report.points.iter().filter(|point| at(&point.place, number)) {
-                (note(point))
-            }
-            @for finding in report.findings.iter().filter(|one| at(&one.place, number)) {
-                @let class = if finding.level == Level::Warning { "warning" } else { "note" };
-                div class=(class) { (finding.message) }
+        section {
+            h2 { (file) }
+            @for (number, line) in (1..).zip(text.lines()) {
+                div.line { pre.n { (number) } pre { (line) } }
+                @for point in report.points.iter().filter(|point| at(&point.place, number)) {
+                    (note(point))
+                }
+                @for finding in report.findings.iter().filter(|one| at(&one.place, number)) {
+                    @let class = if finding.level == Level::Warning { "warning" } else { "note" };
+                    div class=(class) { (finding.message) }
+                }
             }
         }
     }

@@ -6,10 +6,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{PipeReader, Write};
-use std::sync::Mutex;
+use std::io::{IsTerminal, PipeReader, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,16 +58,62 @@ fn show_newest() {
     }
 }
 
-/// Prints one line to standard error, in one write, so that it does not mix with PEs' lines.
-pub fn say(line: &str) {
-    print(format!("oshrun: {line}\n"));
+/// The meaning of a line, which its colour on a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// An error; printed even in quiet mode.
+    Error,
+    /// A loss, or what follows from it.
+    Loss,
+    /// The end of a recovery, or its cost.
+    Recovery,
+    /// Anything else.
+    Plain,
 }
 
-/// Like [`say`], but for a line that is not an error: prints nothing in quiet mode.
-pub fn news(line: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
-        say(line);
+impl Tone {
+    /// Returns the name of this program before a line, as it is shown `in_colour` or not.
+    fn prefix(self, in_colour: bool) -> String {
+        let number = match self {
+            Tone::Error => 31,
+            Tone::Loss => 33,
+            Tone::Recovery => 32,
+            Tone::Plain => 36,
+        };
+        match in_colour {
+            true => format!("\x1b[1;{number}moshrun:\x1b[0m"),
+            false => "oshrun:".to_owned(),
+        }
     }
+}
+
+/// Returns true if lines are coloured: on a terminal, unless `NO_COLOR` is set
+/// (<https://no-color.org>) or the terminal is dumb.
+fn is_coloured() -> bool {
+    static COLOURED: OnceLock<bool> = OnceLock::new();
+    *COLOURED.get_or_init(|| {
+        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        !forbidden && !dumb && std::io::stderr().is_terminal()
+    })
+}
+
+/// Prints one line to standard error, in one write, so that it does not mix with PEs' lines.
+/// Prints nothing in quiet mode, unless it is an error.
+pub fn tell(tone: Tone, line: &str) {
+    if tone == Tone::Error || !QUIET.load(Ordering::Relaxed) {
+        print(format!("{} {line}\n", tone.prefix(is_coloured())));
+    }
+}
+
+/// Prints an error.
+pub fn say(line: &str) {
+    tell(Tone::Error, line);
+}
+
+/// Prints a line of no special meaning.
+pub fn news(line: &str) {
+    tell(Tone::Plain, line);
 }
 
 /// Sets whether only errors are printed from now on.
@@ -148,5 +194,17 @@ impl Drop for Writer {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_coloured_line_has_escapes() {
+        let all = [Tone::Error, Tone::Loss, Tone::Recovery, Tone::Plain];
+        assert_eq!(all.map(|tone| tone.prefix(false)), ["oshrun:"; 4]);
+        assert_eq!(Tone::Error.prefix(true), "\x1b[1;31moshrun:\x1b[0m");
     }
 }

@@ -110,10 +110,12 @@ fn erasing(lines: &[String]) -> String {
     }
 }
 
-/// Formats a frame as lines that fit a terminal; if there are too few rows, keeps the last lines.
+/// Formats a frame as lines that fit a terminal, below a rule that separates them from the output;
+/// if there are too few rows, keeps the last lines.
 fn lines(frame: &Frame, Size { columns, rows }: Size) -> Vec<String> {
     let columns = columns.saturating_sub(FREE);
-    let mut lines: Vec<String> = frame.lines.iter().map(|line| cut(line, columns)).collect();
+    let mut lines = vec!["-".repeat(columns)];
+    lines.extend(frame.lines.iter().map(|line| cut(line, columns)));
     lines.extend(frame.bar.iter().map(|bar| draw(bar, columns)));
     lines.split_off(lines.len().saturating_sub(rows.saturating_sub(1)))
 }
@@ -151,8 +153,9 @@ mod tests {
     fn lines_fit_into_the_terminal() {
         let frame =
             |bar| Frame { lines: vec!["12345".to_owned(), "1234567890123".to_owned()], bar };
-        assert_eq!(lines(&frame(None), Size { columns: 16, rows: 9 }), ["12345", "1234567890123"]);
-        assert_eq!(lines(&frame(None), Size { columns: 15, rows: 9 }), ["12345", "123456789..."]);
+        let shown = |columns| lines(&frame(None), Size { columns, rows: 9 });
+        assert_eq!(shown(16), ["-------------", "12345", "1234567890123"]);
+        assert_eq!(shown(15), ["------------", "12345", "123456789..."]);
         let low = lines(&frame(bar(1, 2)), Size { columns: 23, rows: 3 });
         assert_eq!(low, ["1234567890123", "[======>     ] words"], "the last of them");
         assert_eq!(lines(&frame(None), Size { columns: 80, rows: 1 }), [""; 0]);

@@ -212,6 +212,14 @@ impl Survival {
         self.fatal.iter().all(|domain| domain.kind != kind)
     }
 
+    /// Returns the end of a line that names the remedies; empty if there are none.
+    pub fn remedies(&self) -> String {
+        match self.mends.as_slice() {
+            [] => String::new(),
+            mends => format!("; would survive it: {}", mends.join(", or ")),
+        }
+    }
+
     /// Returns true if every single loss is survived.
     pub fn is_whole(&self) -> bool {
         self.fatal.is_empty() && self.fatal_pes.is_empty()
@@ -236,10 +244,7 @@ impl fmt::Display for Survival {
         }
         let FatalDomain { name, group, members, .. } = first;
         write!(f, " ({members} members of group {group} are in {name})")?;
-        if !self.mends.is_empty() && !f.alternate() {
-            write!(f, "; would survive it: {}", self.mends.join(", or "))?;
-        }
-        Ok(())
+        if f.alternate() { Ok(()) } else { f.write_str(&self.remedies()) }
     }
 }
 

@@ -15,7 +15,7 @@ use super::report::{line_of, never_due};
 use super::statistics::{Figures, JobStatistics};
 use crate::dump::text;
 use crate::feed::Feed;
-use crate::lines;
+use crate::lines::{self, Tone};
 use crate::readers::Readers;
 use raidshmem_core::inject::InjectedFault;
 use raidshmem_core::message::{Past, ProgressReport, Traced};
@@ -105,18 +105,23 @@ impl EventBus {
         if let Some(metrics) = &mut self.metrics {
             metrics.update(&event, &self.statistics);
         }
-        verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
+        verbose.iter().for_each(|line| self.news(line));
+        in_any_case.iter().for_each(|line| self.tell(Tone::Recovery, line));
     }
 
     /// Prints a line that is not an error, and publishes it.
     pub fn news(&mut self, line: &str) {
-        lines::news(line);
-        self.happened(What::Said { line: line.to_owned() });
+        self.tell(Tone::Plain, line);
     }
 
     /// Prints and publishes an error that does not end the job.
     pub fn error(&mut self, line: &str) {
-        lines::say(line);
+        self.tell(Tone::Error, line);
+    }
+
+    /// Prints a line and publishes it.
+    pub fn tell(&mut self, tone: Tone, line: &str) {
+        lines::tell(tone, line);
         self.happened(What::Said { line: line.to_owned() });
     }
 
@@ -124,7 +129,7 @@ impl EventBus {
     /// line, since the line at the start says more.
     pub fn survives(&mut self, survival: Survival) {
         if self.surveyed {
-            self.news(&format!("the job now {survival}"));
+            self.tell(Tone::Loss, &format!("the job now {survival}"));
         }
         self.surveyed = true;
         self.happened(What::Survives(survival));

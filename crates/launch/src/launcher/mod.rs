@@ -21,7 +21,7 @@ use tracing::info;
 
 use super::cli::ready::Ready;
 use super::heartbeats::Heartbeats;
-use super::lines::{Writer, show};
+use super::lines::{Tone, Writer, show};
 use super::readers::Readers;
 use raidshmem_report::event::What;
 
@@ -328,7 +328,7 @@ impl Launcher {
                 }
                 Action::Wipe { pe, memory } => self.cleanup.wipe(pe, memory),
                 Action::KillNode { node } => self.nodes.kill(node),
-                Action::Say(line) => self.events.news(&line),
+                Action::Say(line) => self.events.tell(Tone::Loss, &line),
                 Action::Lost { pes, node, how } => {
                     self.schedule(DiskEvent::Lost);
                     let cause = match node {

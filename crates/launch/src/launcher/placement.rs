@@ -34,7 +34,7 @@ impl PlacementReport {
                 None => Vec::new(), // no PE is protected
             },
             survives: match &ready.protected.survives {
-                Some(survives) => format!("{mode}: {survives}"),
+                Some(survives) => format!("{mode}: {survives}{}", ready.protected.remedies),
                 None => format!("{mode}: nothing is survived"),
             },
         }
@@ -79,7 +79,8 @@ impl fmt::Display for PlacementReport {
 pub fn print_what_is_survived(ready: &Ready) {
     let worth = ready.protected.fragile || ready.settings.report;
     if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
-        lines::news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+        let (mode, remedies) = (ready.settings.backup_mode.name(), &ready.protected.remedies);
+        lines::news(&format!("{mode}: {survives}{remedies}"));
     }
 }
 

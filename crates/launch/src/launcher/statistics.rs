@@ -278,7 +278,7 @@ impl JobStatistics {
         if self.checkpoints > 0 {
             let share = self.saving.as_secs_f64() / total.as_secs_f64().max(1e-9) * 100.0;
             lines.push(format!(
-                "{} took {}, {share:.1} % of {}",
+                "{} took {}, {share:.1} % of the {} of this job",
                 count(self.checkpoints, "checkpoint"),
                 time(self.saving),
                 time(total)
@@ -308,16 +308,11 @@ impl JobStatistics {
             .then(|| format!("lost {}: {end}", each.join(" and ")))
     }
 
-    /// Compares the memory kept by checkpoints with that of copies.
+    /// Describes the memory that protects the data of each PE.
     fn memory(&self) -> String {
         let (_, data, kept) = self.last;
         let own = if self.mode.keeps_snapshot() { self.snapshots } else { 0 };
         let all = own * data + self.mode.slots() as u64 * kept;
-        let than = |mode: BackupMode, copies: u64| {
-            (self.mode != mode).then(|| format!("{} {}", mode.name(), bytes(copies * data)))
-        };
-        let others = [than(BackupMode::Single, 1), than(BackupMode::Double, 2)];
-        let others: Vec<String> = others.into_iter().flatten().collect();
         let spill = match self.spill {
             0 => String::new(),
             most => format!("; up to {} more in total for checkpoints on disk", bytes(most)),
@@ -326,8 +321,8 @@ impl JobStatistics {
             (0, _) => String::new(),
             (data, kept) => format!(", and {} for {} read-only", bytes(kept), bytes(data)),
         };
-        let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
-        format!("each PE holds {all} for {data} of data ({others}){readonly}{spill}")
+        let (all, data) = (bytes(all), bytes(data));
+        format!("each PE needed {all} of memory to protect {data} of data{readonly}{spill}")
     }
 }
 

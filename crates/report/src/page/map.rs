@@ -162,12 +162,13 @@ fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>
     let (columns, rows) = (group.len(), layout.stripes().len());
     let (width, height) = (left + columns * wide + 2, top + rows * high + 2);
     let fate = |pe: &Pe| fates.get(pe).copied().unwrap_or(Fate::None);
+    let columns_of = columns_of(group);
     html! {
         figure.map {
             div.scroll tabindex="0" role="group" aria-label="stripe map" {
                 svg viewBox=(format!("0 0 {width} {height}")) style=(format!("width:{width}px"))
                     role="img" aria-label=(what) {
-                    @for (column, pe) in group.iter().enumerate() {
+                    @for (pe, column) in group.iter().zip(&columns_of) {
                         @let x = left + column * wide;
                         (head(*pe, fate(pe), (x, wide, high * rows + top), small))
                     }
@@ -176,9 +177,9 @@ fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>
                         text.row x=(left - 8) y=(y + high / 2 + 4) text-anchor="end" {
                             (letter(row))
                         }
-                        @for (column, cell) in cells(stripe, group) {
-                            (draw(&cell, fate(&group[column]), row % COLOURS,
-                                [left + column * wide, y, wide, high], small))
+                        @for (member, cell) in cells(stripe, group) {
+                            (draw(&cell, fate(&group[member]), row % COLOURS,
+                                [left + columns_of[member] * wide, y, wide, high], small))
                         }
                     }
                 }
@@ -186,6 +187,11 @@ fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>
             figcaption { (what) }
         }
     }
+}
+
+/// Returns the column of each member: columns are in the order of the PEs.
+fn columns_of(group: &[Pe]) -> Vec<usize> {
+    group.iter().map(|pe| group.iter().filter(|other| *other < pe).count()).collect()
 }
 
 /// Returns `A` to `Z`, then numbers.
@@ -216,7 +222,7 @@ struct Cell {
     is_parity: bool,
 }
 
-/// Returns the cells of a stripe with their columns.
+/// Returns the cells of a stripe with the members that hold them.
 fn cells(stripe: &Stripe, group: &[Pe]) -> Vec<(usize, Cell)> {
     let of: Vec<Pe> = stripe.data.iter().map(|data| group[data.member]).collect();
     let data = stripe.data.iter().map(|data| {

@@ -78,7 +78,11 @@ pub fn figures(record: &Record, story: &Story) -> Markup {
         section.figures aria-label="Figures" {
             (figure("ran for", &span(ran), &share_of_work(record)))
             (figure("checkpoints", &totals.checkpoints.to_string(), &each))
-            (figure("their share", &part, &time(totals.saving)))
+            (figure(
+                "time in checkpoints",
+                &part,
+                &format!("{} of {}", time(totals.saving), span(ran))
+            ))
             (figure(
                 "losses",
                 &(totals.processes + totals.nodes).to_string(),
@@ -90,9 +94,9 @@ pub fn figures(record: &Record, story: &Story) -> Markup {
                 &recoveries(story)
             ))
             (figure(
-                "kept per PE",
+                "memory for checkpoints",
                 &bytes(kept),
-                &format!("for {} of data", bytes(totals.data))
+                &format!("in each PE, for {} of data", bytes(totals.data))
             ))
         }
     }
