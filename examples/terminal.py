@@ -3,7 +3,8 @@
 
 usage: examples/terminal.py FILE COMMAND...
 
-Each COMMAND runs in a shell, in a terminal of 112 columns. docs/terminal.svg, which README.md shows:
+Each COMMAND runs in a shell, in a terminal of 112 columns. docs/terminal.svg, which README.md
+shows, was made by:
 
     export PATH=$PWD/target/release:$PATH
     examples/terminal.py docs/terminal.svg 'oshcc -o count examples/count.c' \

@@ -1,6 +1,6 @@
-/* tally: a shared library whose state survives. PE 0 has a total in symmetric memory. Each PE counts
- * its calls in a static variable, which no checkpoint of a shared library holds unless it is
- * protected. */
+/* tally: a shared library whose state survives. PE 0 has a total in symmetric memory. Each PE
+ * counts its calls in a static variable. No checkpoint holds such a variable of a shared library
+ * unless it is protected. */
 #include "tally.h"
 #include <shmem.h>
 #include <shmem_ft.h>

@@ -1,8 +1,8 @@
 #ifndef TALLY_H
 #define TALLY_H
 
-/* Initialises the library: on all PEs, after shmem_init and before the first checkpoint. A substitute
- * calls it too. */
+/* Initialises the library: on all PEs, after shmem_init and before the first checkpoint. A
+ * substitute calls it too. */
 void tally_init(void);
 
 /* Adds a value to the total. */

@@ -1,5 +1,5 @@
-//! The library of `examples/library`, whose page (`docs/library.md`) has the commands: its private and
-//! symmetric state survives in a shared library.
+//! The shared library of `examples/library`, built and run as `docs/library.md` describes: its
+//! private and its symmetric state survive.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -336,7 +336,7 @@ settings! {
         "to follow what the library does (OpenSHMEM)";
     SHMEM_CHECK check: bool = true;
         ValueKind::Switch,
-        "Check the arguments of every call, and say what is wrong with them.",
+        "Check the arguments of every call, and report what is wrong.",
         "the checks cost too much in a program known to be correct";
 
 }

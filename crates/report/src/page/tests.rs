@@ -47,6 +47,20 @@ fn a_fall_back_to_disk_is_on_the_page() {
 }
 
 #[test]
+fn a_recovery_of_new_groups_has_no_map_of_the_old_ones() {
+    let mut record = eventful();
+    let old = "Group 0: PEs 0-3 in 4 stripes; PEs 1,3 lost all chunks and parities";
+    assert!(page(&record).contains(old));
+    let (group_of, survives) = (vec![0, 0, 1, 1], String::new());
+    let what = ProgressReport::Regrouped { checkpoint: CheckpointNumber(2), group_of, survives };
+    record.events.push(Event { time: Duration::from_secs(5), what: what.into() });
+    let page = page(&record);
+    assert!(!page.contains(old) && page.contains("there is no map of the new ones"), "{page}");
+    let before = "Group 0: PEs 0-3 in 4 stripes; memory of PE 2 was adopted as it was.";
+    assert!(page.contains(before), "the first loss was in the old groups");
+}
+
+#[test]
 fn all_that_happened_is_on_the_page() {
     let page = page(&eventful());
     elements(&page);
