@@ -11,7 +11,7 @@ use raidshmem_core::sizing::{Candidate, Choice, SizingInput, choose};
 use raidshmem_core::view::PES_MAX;
 use serde_json::{Map, Value, json};
 
-/// Says which mode, group, parity and interval suit a job.
+/// Recommends mode, group, parity and interval for a job.
 #[derive(Debug, Parser)]
 #[command(name = "oshinfo plan", max_term_width = 100)]
 #[command(after_help = "Example:\n  oshinfo plan --heap 32G --pes 4096 --nodes 128 --mtbf 6h \

@@ -25,7 +25,7 @@ const STATUS_MISUSE: i32 = 2;
 /// The exit status if there are warnings.
 const STATUS_WARNINGS: i32 = 1;
 
-/// Says what a checkpoint of a program must hold, and what goes wrong after a loss.
+/// Lists the memory that checkpoints of a program must hold, and mistakes that a loss would show.
 #[derive(Debug, Parser)]
 #[command(name = "oshadvise", version, override_usage = "oshadvise [OPTIONS] FILE...")]
 #[command(after_help = "Options of the compiler (-I, -D, -U, -std=, -f.., -m.., -W.., -include) \
@@ -37,8 +37,8 @@ struct Args {
     /// Only checkpoints and findings, as text.
     #[arg(long)]
     brief: bool,
-    /// Take all memory for live where a function returns, as an analysis of one function at a time
-    /// must: to compare.
+    /// Treat all memory as live where a function returns, as an analysis of one function at a time
+    /// must (for comparison).
     #[arg(long, conflicts_with = "plan")]
     within: bool,
     /// The value of a variable, or of shmem_n_pes, for the bytes that are printed. May be repeated.

@@ -15,13 +15,13 @@ use raidshmem_launch::probe;
 use raidshmem_sys::inherited;
 
 const HELP: &str = "\
-Prints the version, what was found of the machine, and every setting with the value in force
+Prints the version, a description of the machine, and every setting with its current value
 
 Usage: oshinfo [engines | plan OPTIONS | store DIR | OPTION]
 
 Commands:
-  engines        Say of each engine between hosts whether it can be loaded here, and what it needs
-  plan           Say which mode, group, parity and interval suit a job; see oshinfo plan --help
+  engines        List the network engines: which can be loaded here, and what the others need
+  plan           Recommend mode, group, parity and interval for a job; see oshinfo plan --help
   store DIR      List checkpoints on disk, check or delete them; see oshinfo store --help
 
 Options:

@@ -16,7 +16,7 @@ use raidshmem_sys::input::{self, Pipes};
 /// Longest file that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
-/// Makes one HTML page, which needs no network, of a report of oshrun.
+/// Turns a report of oshrun into one HTML page, which needs no network.
 #[derive(Debug, Parser)]
 #[command(name = "oshreport", version, override_usage = "oshreport [OPTIONS] REPORT")]
 struct Args {

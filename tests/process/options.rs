@@ -112,7 +112,7 @@ fn lines_say_whose_they_are_and_when_they_came() {
     let outcome = job.program(&program("count"), &[]).run();
     outcome
         .status(0)
-        .check(lines(&outcome) == ["PE 0: sum 380", "PE 1: a substitute for PE 1"], "");
+        .check(lines(&outcome) == ["PE 0: sum 380", "PE 1: a substitute takes over PE 1"], "");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn each_pe_has_a_file_over_its_incarnations() {
     run.wait_for("oshrun: lost 1 PE");
     let read = |name| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
     assert_eq!(read("pe-0.log"), "begun\nsum 380\n");
-    assert_eq!(read("pe-1.log"), "begun\nbegun\na substitute for PE 1\n");
+    assert_eq!(read("pe-1.log"), "begun\nbegun\na substitute takes over PE 1\n");
     let outcome = run.finish();
     outcome.status(0).check(outcome.out.is_empty(), "nothing else was expected");
 }

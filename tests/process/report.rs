@@ -151,7 +151,7 @@ fn the_report_has_losses_and_recoveries_and_becomes_a_page() {
     for words in [
         "Ended well; lost 1 PE and 1 node, and all came back.",
         "PE 1 was killed by SIGKILL.",
-        "It took over the memory that the dead process of PE 1 had left",
+        "The substitute of PE 1 adopted the memory that the dead process had left",
         "node 2 was lost with PE 2.",
         "PE 2 was rebuilt from PEs 0,1,3",
         "All PEs resumed from checkpoint 4 after ",

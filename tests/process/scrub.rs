@@ -73,7 +73,7 @@ fn damage_is_repaired_before_the_loss_that_needs_it() {
             assert_eq!(images[pe].read(at, 1), before, "{mode}, {part} of PE {pe}: {line}");
             let outcome = go(job);
             outcome.check(outcome.count("damage in") == 1, "one line about it");
-            outcome.says(&format!("PE {pe}: ")).says(" looked over, 1 damaged, 1 repaired");
+            outcome.says(&format!("PE {pe}: ")).says(" scrubbed, 1 damaged, 1 repaired");
             outcome.says("all PEs resume from checkpoint 3 ");
         }
     }
@@ -155,7 +155,7 @@ fn an_undamaged_store_is_never_called_damaged() {
             let outcome = jacobi::job(job.args(&["--verbose"]), SMALL).run();
             outcome.right_sum(SMALL);
             outcome.check(outcome.count("damage in") == 0, "nothing is damaged");
-            let looked = outcome.count(" looked over, 0 damaged, 0 repaired");
+            let looked = outcome.count(" scrubbed, 0 damaged, 0 repaired");
             outcome.check(looked == PES, "every PE should have looked");
         }
     }
@@ -165,5 +165,5 @@ fn an_undamaged_store_is_never_called_damaged() {
 fn switched_off_it_does_not_look() {
     let job = Job::new(PES).mode("raid5").env("SHMEM_FT_SCRUB", "off").args(&["--verbose"]);
     let outcome = jacobi::job(job, SMALL).run();
-    outcome.right_sum(SMALL).check(outcome.count("looked over") == 0, "nobody should look");
+    outcome.right_sum(SMALL).check(outcome.count("scrubbed, ") == 0, "nobody should look");
 }

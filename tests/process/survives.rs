@@ -20,7 +20,7 @@ fn a_substitute_on_a_node_of_its_group_makes_that_node_a_fatal_loss() {
     outcome.says("step 0: nodes 111--, PEs 111--, kinds -1 -1");
     outcome.says("step 3: nodes 101--, PEs 111--, kinds -1 -1");
     let risk = "does not survive the loss of node1 (2 members of group 0 are in node1)";
-    outcome.says(&format!("{NOW}{risk}; would survive it: 3 nodes for each group, or"));
+    outcome.says(&format!("{NOW}{risk}; to survive it, spread each group over 3 nodes, or"));
     outcome.check(outcome.count(NOW) == 1, "told once");
 }
 

@@ -12,6 +12,7 @@ mod support;
 
 mod applications;
 mod build;
+mod library;
 #[path = "../../benches/applications/lines.rs"]
 mod lines;
 mod locks;

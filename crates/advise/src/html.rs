@@ -32,6 +32,10 @@ pub fn page(report: &Report, sources: &BTreeMap<String, String>) -> String {
                     (report.points.len()) " points of synchronisation, " (warnings) " warnings, "
                     (notes) " notes."
                 }
+                p.muted {
+                    "Live memory is read later, so a checkpoint there must hold it; dead memory \
+                     is not. The point with rank 1 is the best place for a checkpoint."
+                }
                 (table(report))
                 @for file in files(report) {
                     @if let Some(text) = sources.get(file) { (source(report, file, text)) }
@@ -53,6 +57,7 @@ pub fn files(report: &Report) -> BTreeSet<&str> {
 fn table(report: &Report) -> Markup {
     html! {
         section {
+            h2 { "Points of synchronisation" }
             table {
                 tr { th { "place" } th { "call" } th { "live" } th { "dead" } th { "rank" } }
                 @for point in &report.points {

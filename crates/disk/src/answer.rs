@@ -37,10 +37,10 @@ struct Words {
     /// The folder.
     #[arg(value_name = "DIR")]
     folder: std::path::PathBuf,
-    /// Read every byte and check it; the status is 1 if something does not hold.
+    /// Read every byte and check it; the status is 1 if a check fails.
     #[arg(long)]
     verify: bool,
-    /// First make damaged and missing files again from parity; the status is 1 if some cannot be.
+    /// First rebuild damaged and missing files from parity; the status is 1 if that fails for any.
     #[arg(long)]
     repair: bool,
     /// First delete all sets but the newest K, and what killed jobs left behind.

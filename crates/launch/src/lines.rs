@@ -63,7 +63,7 @@ fn show_newest() {
 pub enum Tone {
     /// An error; printed even in quiet mode.
     Error,
-    /// A loss, or what follows from it.
+    /// A loss, the risk of one, or what follows from it.
     Loss,
     /// The end of a recovery, or its cost.
     Recovery,

@@ -185,7 +185,7 @@ impl Places<'_> {
     /// Returns changes, each of which alone would make any one of these losses survivable.
     fn mends(&self, fatal: &[FatalDomain]) -> Vec<String> {
         if matches!(self.mode, BackupMode::None | BackupMode::Single) {
-            return vec!["SHMEM_FT_BACKUP_MODE=raid5".to_owned()];
+            return vec!["use --mode raid5".to_owned()];
         }
         let parity = self.site.parity.max(1);
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
@@ -197,10 +197,10 @@ impl Places<'_> {
         let members = fatal.iter().map(|domain| domain.members).max().unwrap_or(0);
         let mut mends: Vec<String> = kinds
             .iter()
-            .map(|kind| format!("{} {kind}s for each group", size.div_ceil(parity)))
+            .map(|kind| format!("spread each group over {} {kind}s", size.div_ceil(parity)))
             .collect();
         if members < size && kinds.len() == 1 {
-            mends.push(format!("SHMEM_FT_BACKUP_MODE=rs with SHMEM_FT_PARITY={members}"));
+            mends.push(format!("use --mode rs --parity {members}"));
         }
         mends
     }
@@ -216,7 +216,7 @@ impl Survival {
     pub fn remedies(&self) -> String {
         match self.mends.as_slice() {
             [] => String::new(),
-            mends => format!("; would survive it: {}", mends.join(", or ")),
+            mends => format!("; to survive it, {}", mends.join(", or ")),
         }
     }
 
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!(line(&site, &[0, 1, 2, 3]), "survives the loss of any one node or domain");
         assert_eq!(
             line(&site, &[0, 1, 1, 3]),
-            "does not survive the loss of node1 (2 members of group 0 are in node1); would survive \
-             it: 4 nodes for each group, or SHMEM_FT_BACKUP_MODE=rs with SHMEM_FT_PARITY=2"
+            "does not survive the loss of node1 (2 members of group 0 are in node1); to survive \
+             it, spread each group over 4 nodes, or use --mode rs --parity 2"
         );
         let both = line(&site, &[0, 0, 1, 1]);
         assert!(
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(each(BackupMode::Double), (true, true));
         assert_eq!(each(BackupMode::Raid5), (true, true));
         let single = of(BackupMode::Single).survey();
-        assert_eq!(single.mends, ["SHMEM_FT_BACKUP_MODE=raid5"]);
+        assert_eq!(single.mends, ["use --mode raid5"]);
     }
 
     /// Checks each loss against the definition, with the members that each group lacks counted

@@ -164,9 +164,9 @@ settings! {
         "nodes share racks, switches or power";
     SHMEM_FT_BIND bind: Bind = Bind::Auto;
         ValueKind::Choice(Bind::NAMES),
-        "CPU binding of PEs: auto gives each its share of the cores and the memory close to them, \
-         if there are enough hardware threads for all; core gives each one core, or one hardware \
-         thread.",
+        "CPU binding of PEs: auto gives each an equal share of the cores of its machine, and \
+         memory close to them, if there are enough hardware threads for all; core gives each one \
+         core, or one hardware thread.",
         "another program shares the machine, or binds the processes itself";
     SHMEM_FT_AFFINITY affinity: bool = true;
         ValueKind::Switch,
@@ -336,7 +336,7 @@ settings! {
         "to follow what the library does (OpenSHMEM)";
     SHMEM_CHECK check: bool = true;
         ValueKind::Switch,
-        "Check the arguments of every call, and say what is wrong with them.",
+        "Check the arguments of every call, and report what is wrong.",
         "the checks cost too much in a program known to be correct";
 
 }

@@ -110,7 +110,7 @@ impl fmt::Display for Report<'_> {
                 let settings = best.settings().into_iter();
                 let settings: Vec<String> = settings.map(|(n, v)| format!("{n}={v}")).collect();
                 writeln!(f, "export {}", settings.join(" "))?;
-                writeln!(f, "a checkpoint pays every {}", time(best.interval))?;
+                writeln!(f, "recommended interval: {}", time(best.interval))?;
                 if let Some(after) = AfterLoss::of(site, best) {
                     writeln!(f, "{after}")?;
                 }

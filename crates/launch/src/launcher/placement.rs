@@ -9,7 +9,7 @@ use raidshmem_core::placement::{Domains, Source};
 use raidshmem_sys::machine;
 
 use crate::cli::ready::Ready;
-use crate::lines;
+use crate::lines::{self, Tone};
 
 /// A table that may not be complete yet. `Display` prints it, with what the job survives.
 pub struct PlacementReport {
@@ -80,7 +80,8 @@ pub fn print_what_is_survived(ready: &Ready) {
     let worth = ready.protected.fragile || ready.settings.report;
     if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
         let (mode, remedies) = (ready.settings.backup_mode.name(), &ready.protected.remedies);
-        lines::news(&format!("{mode}: {survives}{remedies}"));
+        let tone = if ready.protected.fragile { Tone::Loss } else { Tone::Plain };
+        lines::tell(tone, &format!("{mode}: {survives}{remedies}"));
     }
 }
 

@@ -123,7 +123,7 @@ fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
             }
         }
         ProgressReport::Scrubbed { pe, bytes: all, damaged, repaired } => format!(
-            "PE {pe}: {} of its checkpoints looked over, {damaged} damaged, {repaired} repaired",
+            "PE {pe}: {} of its checkpoints scrubbed, {damaged} damaged, {repaired} repaired",
             bytes(*all)
         ),
         ProgressReport::Note { line } => line.clone(),

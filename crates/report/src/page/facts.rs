@@ -135,7 +135,7 @@ fn at_end(pes: &[AtEnd]) -> Markup {
                 div.scroll tabindex="0" role="group" aria-label="PEs at their end" {
                     table {
                         tr {
-                            th { "PE" } th { "memory" } th { "looked over" } th { "damaged" }
+                            th { "PE" } th { "memory" } th { "scrubbed" } th { "damaged" }
                             th { "repaired" } th { "longest log" } th { "records" }
                         }
                         @for end in pes.iter().take(ROWS) {
@@ -197,13 +197,13 @@ pub fn settings(record: &Record) -> Markup {
         section #settings {
             h2 { "Settings" }
             @if chosen.is_empty() {
-                p { "All are as they are by default." }
+                p { "All settings have their default values." }
             } @else {
                 (table(&chosen))
             }
             @if !others.is_empty() {
                 details {
-                    summary { (others.len()) " more, as they are by default" }
+                    summary { (others.len()) " more, with their default values" }
                     (table(&others))
                 }
             }

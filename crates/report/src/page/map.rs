@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use raidshmem_codec::stripe::{Layout, Scheme, Stripe};
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::BackupMode;
 
+use crate::event::What;
 use crate::record::Record;
 use crate::story::Recovery;
 use crate::words::count;
@@ -116,8 +118,22 @@ fn explanation(record: &Record) -> Markup {
     }
 }
 
+/// Returns true if parity groups had changed before a recovery. The record has the places of the
+/// members in the groups of the start only.
+fn has_new_groups(record: &Record, recovery: &Recovery) -> bool {
+    record.events.iter().any(|event| {
+        event.time <= recovery.begin
+            && matches!(event.what, What::Report(ProgressReport::Regrouped { .. }))
+    })
+}
+
 /// Shows the maps of the groups that lost a PE.
 pub fn of_recovery(record: &Record, recovery: &Recovery) -> Markup {
+    if has_new_groups(record, recovery) {
+        let why =
+            "The parity groups had changed before this loss: there is no map of the new ones.";
+        return html! { p.muted { (why) } };
+    }
     let lost: BTreeSet<Pe> = recovery.lost().into_iter().collect();
     let hit = record.job.groups.iter().enumerate();
     let hit: Vec<_> = hit.filter(|(_, group)| group.iter().any(|pe| lost.contains(pe))).collect();

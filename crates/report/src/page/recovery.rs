@@ -69,7 +69,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     for (pe, (when, at)) in recovery.replaced.iter().take(LANES) {
         let moved = record.job.node_of.get(pe.at()).is_some_and(|home| home != at);
         let on = if moved { format!(" on {}", node(record, *at)) } else { String::new() };
-        all.push(format!("Another process carried PE {pe}{on} after {}.", since(*when)));
+        all.push(format!("A substitute took over PE {pe}{on} after {}.", since(*when)));
     }
     for (pe, back) in recovery.back.iter().take(LANES) {
         all.push(match &back.from {
@@ -77,7 +77,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
                 format!("The memory of PE {pe} was read from disk: {}.", bytes(back.bytes))
             }
             None => format!(
-                "It took over the memory that the dead process of PE {pe} had left, with {}.",
+                "The substitute of PE {pe} adopted the memory that the dead process had left: {}.",
                 bytes(back.bytes)
             ),
             Some(from) => format!(
@@ -124,7 +124,7 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     lanes.extend((others > 0).then(|| lane(format!("{others} others"), None)));
     let what = format!("The recovery of {} in steps over time", Pe::names(&lost));
     let shown = [
-        ("meet", "all meet"),
+        ("meet", "agreement"),
         ("verify", "check"),
         ("rebuild", "rebuild"),
         ("restore", "restore"),
@@ -152,7 +152,7 @@ fn steps(recovery: &Recovery, end: Duration) -> Vec<LanePart> {
         RecoveryStep::Reencode => "reencode",
     };
     let first = recovery.steps.first().map_or(end, |(time, _)| *time);
-    let words = "a process is started, and all PEs meet".to_owned();
+    let words = "a substitute starts, and all PEs agree on the restart".to_owned();
     let mut parts = vec![LanePart { begin: recovery.begin, end: first, class: "meet", words }];
     for (at, (begin, step)) in recovery.steps.iter().enumerate() {
         let end = recovery.steps.get(at + 1).map_or(end, |(time, _)| *time);

@@ -47,6 +47,20 @@ fn a_fall_back_to_disk_is_on_the_page() {
 }
 
 #[test]
+fn a_recovery_of_new_groups_has_no_map_of_the_old_ones() {
+    let mut record = eventful();
+    let old = "Group 0: PEs 0-3 in 4 stripes; PEs 1,3 lost all chunks and parities";
+    assert!(page(&record).contains(old));
+    let (group_of, survives) = (vec![0, 0, 1, 1], String::new());
+    let what = ProgressReport::Regrouped { checkpoint: CheckpointNumber(2), group_of, survives };
+    record.events.push(Event { time: Duration::from_secs(5), what: what.into() });
+    let page = page(&record);
+    assert!(!page.contains(old) && page.contains("there is no map of the new ones"), "{page}");
+    let before = "Group 0: PEs 0-3 in 4 stripes; memory of PE 2 was adopted as it was.";
+    assert!(page.contains(before), "the first loss was in the old groups");
+}
+
+#[test]
 fn all_that_happened_is_on_the_page() {
     let page = page(&eventful());
     elements(&page);
@@ -56,10 +70,10 @@ fn all_that_happened_is_on_the_page() {
         "Ended well; lost 2 PEs and 1 node, of which not all were replaced.",
         "At 3.00 s PE 2 was killed by SIGKILL.",
         "1.00 s of work was lost",
-        "It took over the memory that the dead process of PE 2 had left, with 1.0 MiB.",
+        "The substitute of PE 2 adopted the memory that the dead process had left: 1.0 MiB.",
         "All PEs resumed from checkpoint 2 after 400.0 ms.",
         "At 6.00 s node 1 was lost with PE 1.",
-        "Another process carried PE 1 on node 0 after 1.00 s.",
+        "A substitute took over PE 1 on node 0 after 1.00 s.",
         "PE 1 was rebuilt from PEs 0,2,3: 1.0 MiB in 300.0 ms.",
         "The job ended before all PEs had resumed.",
         "Group 0: PEs 0-3 in 4 stripes; memory of PE 2 was adopted as it was.",

@@ -133,7 +133,7 @@ fn a_node_whose_loss_would_end_the_job_is_shown() {
     job.survival = Some(Survival { fatal, mends: vec!["x".to_owned()], ..Survival::default() });
     let short = "does not survive the loss of b (2 members of group 0 are in b)";
     assert_eq!(has(&job, short), (false, true));
-    assert!(has(&job, &format!("{short}; would survive it: x")).0, "{}", text(&job));
+    assert!(has(&job, &format!("{short}; to survive it, x")).0, "{}", text(&job));
 }
 
 #[test]
