@@ -17,9 +17,9 @@
 //! ```
 //!
 //! Invariants: one node is drained at a time; PEs never wait for a request that was withdrawn,
-//! since each request has a number of its own; a node is killed only if the job survives its loss
-//! at that moment; the request stands until its PEs have moved, so a PE that waits sees the loss
-//! first.
+//! since each request has a number of its own; PEs see the loss of the node before the end of its
+//! request, so that none of them goes on; a node is killed only if the job survives its loss at
+//! that moment.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -178,9 +178,10 @@ impl Membership {
         }
     }
 
-    /// Takes note of the loss of a node with these PEs. Returns the line that reports it.
+    /// Takes note of the loss of a node with these PEs, before the view shows it. Returns the line
+    /// that reports it.
     pub(super) fn note_node_lost(&mut self, node: u32, pes: &[Pe]) -> String {
-        let left = self.drains.open.as_ref().filter(|drain| drain.request.node == node).cloned();
+        let left = self.drains.open.take_if(|drain| drain.request.node == node);
         let Some(Drain { request, stage: DrainStage::Leaving(checkpoint) }) = left else {
             if left.is_some() {
                 self.withdraw_drain();

@@ -374,6 +374,7 @@ impl Membership {
         for &pe in &lost {
             self.members.pes[pe.at()].proc = None;
         }
+        let drained = self.drains.empties(node);
         let line = self.note_node_lost(node, &lost);
         self.out.say(line);
         let how = Ended::Killed(9);
@@ -391,6 +392,9 @@ impl Membership {
         }
         if self.lose(&lost, State::NodeDead, how) {
             self.members.show(&self.nodes, &mut self.out);
+        }
+        if drained && !self.out.is_ended() {
+            self.nodes.send(&Down::Drain(None), &mut self.out); // after the view: see `drain`
         }
     }
 }

@@ -60,8 +60,13 @@ fn leave(cluster: &mut Cluster, node: u32, pes: &[u32]) {
         waits(cluster, pe, request);
     }
     assert!(has(cluster, &format!("kill {node}")), "{:?}", cluster.log);
+    let before = cluster.sent.len();
     cluster.event(MembershipEvent::NodeLost { node });
-    assert_eq!(known(cluster), Some(request), "it stands until a view shows the loss");
+    assert_eq!(known(cluster), None);
+    let sent = cluster.sent[before..].iter().map(|(_, message)| message);
+    let order = sent.filter(|message| matches!(message, Down::Show(_) | Down::Drain(_)));
+    let first = order.into_iter().next();
+    assert!(matches!(first, Some(Down::Show(_))), "PEs that wait see the loss first: {first:?}");
 }
 
 #[test]
