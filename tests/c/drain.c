@@ -3,9 +3,9 @@
  * that is computed again is seen; its output is buffered, so a process that ends without flushing
  * it loses lines.
  *
- * After checkpoint 3, and 4 checkpoints after each such pause, PE 0 prints `ready` and waits until a
- * test has opened and closed the fifo `go`; the other PEs wait for it in a barrier. The argument is
- * the number of such pauses (1).
+ * After checkpoint 3, and 4 checkpoints after each such pause, PE 0 prints `ready` and waits until
+ * a test has opened and closed the fifo `go`; the other PEs wait for it in a barrier. The argument
+ * is the number of such pauses (1).
  */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, also with -std=c11 */
 

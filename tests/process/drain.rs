@@ -1,5 +1,5 @@
-//! Planned losses: the PEs of a node move to other places after a checkpoint, and no PE computes
-//! a step twice, unless a loss that nobody planned comes in between.
+//! Planned losses: the PEs of a node move to other places after a checkpoint, and nothing is
+//! computed twice, unless an unplanned loss comes in between.
 
 use std::process::{Command, Output};
 

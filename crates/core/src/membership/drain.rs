@@ -18,18 +18,21 @@
 //!
 //! Invariants: one node is drained at a time; PEs never wait for a request that was withdrawn,
 //! since each request has a number of its own; PEs see the loss of the node before the end of its
-//! request, so that none of them goes on; a node is killed only if the job survives its loss at
+//! request, so that none continues; a node is killed only if the job survives its loss at
 //! that moment.
 
 use std::collections::BTreeSet;
 use std::mem;
 
+use super::decisions::Decisions;
 use super::event::Action;
-use super::members::PeStage;
-use super::{Membership, Substitute};
+use super::members::{Members, PeStage};
+use super::nodes::LivingNodes;
+use super::processes::Processes;
+use super::survey::Survey;
 use crate::message::Down;
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
-use crate::view::DrainRequest;
+use crate::view::{DrainRequest, View};
 
 /// A reason why a node is not drained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,10 +85,24 @@ pub(super) struct Drains {
     serial: u32,
 }
 
+/// The parts of a job on which a drain depends.
+pub(super) struct DrainSite<'a> {
+    pub members: &'a Members,
+    pub nodes: &'a LivingNodes,
+    pub procs: &'a Processes,
+    pub survey: &'a Survey,
+    /// True if processes may be started as substitutes; otherwise only spares are.
+    pub spawns: bool,
+    /// True if the mode keeps checkpoints.
+    pub protects: bool,
+    /// True if the job neither ends nor begins again from disk.
+    pub lasts: bool,
+}
+
 impl Drains {
-    /// Returns true if the PEs of that node are about to move.
-    pub fn empties(&self, node: u32) -> bool {
-        self.open.as_ref().is_some_and(|drain| drain.request.node == node)
+    /// Returns the node that is being drained.
+    pub fn node(&self) -> Option<u32> {
+        self.open.as_ref().map(|drain| drain.request.node)
     }
 
     /// Notes that all PEs roll back, after some have left the checkpoint.
@@ -95,62 +112,61 @@ impl Drains {
             *repeats = true;
         }
     }
-}
-
-impl Membership {
-    /// Returns the node that is being drained.
-    pub fn drained_node(&self) -> Option<u32> {
-        self.drains.open.as_ref().map(|drain| drain.request.node)
-    }
 
     /// Returns the reason why `node` cannot be drained now, if there is one.
-    pub fn refuses_drain(&self, node: u32) -> Option<DrainRefusal> {
-        let is_ending = self.members.pes.iter().any(|pe| pe.stage > PeStage::Running);
-        let runs = self.members.started && !is_ending && !self.falling.is_under_way();
-        match &self.drains.open {
-            _ if !self.nodes.lives(node) => {
-                Some(DrainRefusal::NoNode { node, living: self.nodes.all().collect() })
+    pub fn refuses(&self, node: u32, site: &DrainSite) -> Option<DrainRefusal> {
+        let DrainSite { members, nodes, .. } = site;
+        let is_ending = members.pes.iter().any(|pe| pe.stage > PeStage::Running);
+        match self.node() {
+            _ if !nodes.lives(node) => {
+                Some(DrainRefusal::NoNode { node, living: nodes.all().collect() })
             }
-            Some(Drain { request, .. }) => Some(DrainRefusal::Busy { node: request.node }),
-            None if !self.mode.protects() => Some(DrainRefusal::NoCheckpoints),
-            None if self.members.shrinks() => Some(DrainRefusal::NoSubstitutes),
-            None if !runs || self.out.is_ended() => Some(DrainRefusal::NotRunning),
-            None => self.must_stay(node),
+            Some(node) => Some(DrainRefusal::Busy { node }),
+            None if !site.protects => Some(DrainRefusal::NoCheckpoints),
+            None if members.shrinks() => Some(DrainRefusal::NoSubstitutes),
+            None if !members.started || is_ending || !site.lasts => Some(DrainRefusal::NotRunning),
+            None => site.must_stay(node),
         }
     }
 
     /// Begins to drain a node, unless that is refused. A node without PEs is killed at once.
-    pub(super) fn begin_drain(&mut self, node: u32) {
-        if self.refuses_drain(node).is_some() {
+    pub fn begin(
+        &mut self,
+        node: u32,
+        (site, last): (&DrainSite, CheckpointNumber),
+        out: &mut Decisions,
+    ) {
+        if self.refuses(node, site).is_some() {
             return;
         }
-        self.drains.serial += 1;
-        let request = DrainRequest { serial: self.drains.serial, node };
-        let stage = match self.members.on(node).next() {
+        self.serial += 1;
+        let request = DrainRequest { serial: self.serial, node };
+        let stage = match site.members.on(node).next() {
             None => {
-                self.out.push(Action::KillNode { node });
-                DrainStage::Leaving(self.recovery.checkpoint)
+                out.push(Action::KillNode { node });
+                DrainStage::Leaving(last)
             }
             Some(_) => {
-                self.nodes.send(&Down::Drain(Some(request)), &mut self.out);
-                let (view, waiting) = (self.members.view.number, BTreeSet::new());
+                site.nodes.send(&Down::Drain(Some(request)), out);
+                let (view, waiting) = (site.members.view.number, BTreeSet::new());
                 DrainStage::Requested { view, waiting }
             }
         };
-        self.drains.open = Some(Drain { request, stage });
+        self.open = Some(Drain { request, stage });
     }
 
     /// Handles the report of a PE that it waits after a checkpoint for its node to be drained. One
     /// of an older view, or of a request that was withdrawn, is void: the PE waits no longer.
-    pub(super) fn pe_waits(
+    pub fn wait(
         &mut self,
-        pe: Pe,
+        (pe, checkpoint): (Pe, CheckpointNumber),
         reported: (DrainRequest, ViewNumber),
-        checkpoint: CheckpointNumber,
+        site: &DrainSite,
+        out: &mut Decisions,
     ) {
-        let Some(Drain { request, stage }) = &mut self.drains.open else { return };
+        let Some(Drain { request, stage }) = &mut self.open else { return };
         let DrainStage::Requested { view, waiting } = stage else { return };
-        if reported != (*request, self.members.view.number) {
+        if reported != (*request, site.members.view.number) {
             return;
         }
         if mem::replace(view, reported.1) != reported.1 {
@@ -158,41 +174,38 @@ impl Membership {
         }
         waiting.insert(pe);
         let node = request.node;
-        if !self.members.on(node).all(|pe| waiting.contains(&pe)) {
+        if !site.members.on(node).all(|pe| waiting.contains(&pe)) {
             return;
         }
         *stage = DrainStage::Leaving(checkpoint);
-        match self.must_stay(node) {
-            None => self.out.push(Action::KillNode { node }),
+        match site.must_stay(node) {
+            None => out.push(Action::KillNode { node }),
             Some(why) => {
-                self.withdraw_drain();
-                self.out.say(format!("node {node} is not drained: {why}"));
+                self.withdraw(site.nodes, out);
+                out.say(format!("node {node} is not drained: {why}"));
             }
         }
     }
 
     /// Forgets the drain under way. PEs that wait for it go on.
-    pub(super) fn withdraw_drain(&mut self) {
-        if self.drains.open.take().is_some() {
-            self.nodes.send(&Down::Drain(None), &mut self.out);
+    pub fn withdraw(&mut self, nodes: &LivingNodes, out: &mut Decisions) {
+        if self.open.take().is_some() {
+            nodes.send(&Down::Drain(None), out);
         }
     }
 
     /// Takes note of the loss of a node with these PEs, before the view shows it. Returns the line
     /// that reports it.
-    pub(super) fn note_node_lost(&mut self, node: u32, pes: &[Pe]) -> String {
-        let left = self.drains.open.take_if(|drain| drain.request.node == node);
+    pub fn note_node_lost(&mut self, node: u32, pes: &[Pe]) -> String {
+        let left = self.open.take_if(|drain| drain.request.node == node);
         let Some(Drain { request, stage: DrainStage::Leaving(checkpoint) }) = left else {
-            if left.is_some() {
-                self.withdraw_drain();
-            }
             return match pes {
                 [] => format!("node {node} was lost; it carried no PE"),
                 pes => format!("node {node} was lost with {}", Pe::names(pes)),
             };
         };
         let stage = DrainStage::Moving { checkpoint, pes: pes.to_vec(), repeats: false };
-        self.drains.open = Some(Drain { request, stage });
+        self.open = Some(Drain { request, stage });
         match pes {
             [] => format!("node {node} leaves the job"),
             pes => {
@@ -204,25 +217,23 @@ impl Membership {
         }
     }
 
-    /// Reports the drain that is complete, once no PE is lost any more.
-    pub(super) fn finish_drain(&mut self) {
-        if !self.recovery.lost.is_empty() {
-            return;
-        }
+    /// Reports the drain that is complete, if all PEs have resumed.
+    pub fn finish(&mut self, all_resumed: bool, view: &View, out: &mut Decisions) {
         let moved = |drain: &mut Drain| matches!(drain.stage, DrainStage::Moving { .. });
-        let Some(Drain { request, stage }) = self.drains.open.take_if(moved) else { return };
-        self.nodes.send(&Down::Drain(None), &mut self.out);
-        if let DrainStage::Moving { checkpoint, pes, repeats } = stage {
-            let to = pes.iter().map(|pe| self.members.view.pes[pe.at()].node).collect();
-            self.out.push(Action::Drained { node: request.node, checkpoint, pes, to, repeats });
+        let Some(drain) = self.open.take_if(|drain| all_resumed && moved(drain)) else { return };
+        if let DrainStage::Moving { checkpoint, pes, repeats } = drain.stage {
+            let to = pes.iter().map(|pe| view.pes[pe.at()].node).collect();
+            out.push(Action::Drained { node: drain.request.node, checkpoint, pes, to, repeats });
         }
     }
+}
 
+impl DrainSite<'_> {
     /// Returns the reason why the PEs of a node must stay there, if there is one.
     fn must_stay(&self, node: u32) -> Option<DrainRefusal> {
         let pes: Vec<Pe> = self.members.on(node).collect();
         let spares = self.procs.spares() - self.procs.spares_on(node);
-        let has_place = match self.substitute == Substitute::Spawn {
+        let has_place = match self.spawns {
             true => self.nodes.all().any(|other| other != node),
             false => spares >= pes.len(),
         };

@@ -118,8 +118,9 @@ impl DrawnJob {
             events.extend(self.machine.nodes.all().map(|node| MembershipEvent::NodeLost { node }));
         }
         if !self.has_asked {
-            let may = |node: &u32| self.machine.refuses_drain(*node).is_none();
-            let nodes = self.machine.nodes.all().filter(may);
+            let mut machine = self.machine.clone();
+            let nodes =
+                self.machine.nodes.all().filter(|node| machine.refuses_drain(*node).is_none());
             events.extend(nodes.map(|node| MembershipEvent::Drain { node }));
         }
         events

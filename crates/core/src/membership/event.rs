@@ -30,7 +30,7 @@ pub enum MembershipEvent {
     SetChosen { number: CheckpointNumber, node_of: Vec<u32> },
     /// No set holds on the disks that are left, for the reason `why`.
     NoSet { why: String },
-    /// A node is to be drained; without effect if [`super::Membership::refuses_drain`] refuses it.
+    /// A request to drain a node; void if [`super::Membership::refuses_drain`] refuses it.
     Drain { node: u32 },
     /// A node has published this view.
     Shown { node: u32, number: ViewNumber },

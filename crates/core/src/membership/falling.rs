@@ -53,7 +53,7 @@ impl Membership {
             );
             return self.out.end(status, Some(words));
         }
-        self.withdraw_drain();
+        self.drains.withdraw(&self.nodes, &mut self.out);
         self.out.push(Action::GiveUp { why: words });
         self.out.forget_verdict();
         self.falling.stage = FallStage::Ending;

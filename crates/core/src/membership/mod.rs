@@ -56,7 +56,7 @@ use crate::settings::{BackupMode, Settings, Substitute};
 use crate::view::State;
 use decisions::Decisions;
 pub use drain::DrainRefusal;
-use drain::Drains;
+use drain::{DrainSite, Drains};
 pub use event::{Action, MembershipEvent};
 use fallback::FallBack;
 use faults::FaultRules;
@@ -168,7 +168,10 @@ impl Membership {
                 MembershipEvent::Opinion { by, about, alive } => {
                     self.suspicions.add_opinion(by, about, alive, &self.members);
                 }
-                MembershipEvent::Drain { node } => self.begin_drain(node),
+                MembershipEvent::Drain { node } => {
+                    let last = self.recovery.checkpoint;
+                    self.drain(|drains, site, out| drains.begin(node, (&site, last), out));
+                }
                 MembershipEvent::SetStored => self.falling.has_set = true,
                 MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => {}
                 MembershipEvent::Rested { pe } => {
@@ -204,6 +207,20 @@ impl Membership {
         self.out.take()
     }
 
+    /// Lets the drain act with the parts that it depends on.
+    fn drain<R>(&mut self, act: impl FnOnce(&mut Drains, DrainSite, &mut Decisions) -> R) -> R {
+        let site = DrainSite {
+            members: &self.members,
+            nodes: &self.nodes,
+            procs: &self.procs,
+            survey: &self.survey,
+            spawns: self.substitute == Substitute::Spawn,
+            protects: self.mode.protects(),
+            lasts: !self.falling.is_under_way() && !self.out.is_ended(),
+        };
+        act(&mut self.drains, site, &mut self.out)
+    }
+
     fn received(&mut self, proc: ProcId, what: PeMessage) {
         let Some(entry) = self.procs.get_mut(proc) else { return };
         let (role, node_list) = (entry.role, &self.nodes);
@@ -215,7 +232,7 @@ impl Membership {
         match (what, pe) {
             (PeMessage::Hello, _) => {
                 entry.hello = true;
-                self.refuse_part_of_a_job();
+                self.members.refuse_part_of_a_job(&self.procs, &mut self.out);
                 self.advance();
                 self.repair(); // a repair may be waiting for a spare
             }
@@ -249,7 +266,8 @@ impl Membership {
                 members.roll_all_back(&why, node_list, out)
             }
             (PeMessage::Drained { request, view, checkpoint }, Some(pe)) => {
-                self.pe_waits(pe, (request, view), checkpoint);
+                let (pe, reported) = ((pe, checkpoint), (request, view));
+                self.drain(|drains, site, out| drains.wait(pe, reported, &site, out));
             }
             (PeMessage::Finalized, Some(pe)) => members.pes[pe.at()].stage = PeStage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
@@ -281,7 +299,9 @@ impl Membership {
         let Some(entry) = self.procs.remove(proc) else { return };
         match entry.role {
             Role::Spare => self.repair(), // a repair may be waiting for it
-            Role::Substitute(pe) if entry.lacks_program(how) => self.program_is_missing(pe, how),
+            Role::Substitute(pe) if entry.lacks_program(how) => {
+                starting::program_is_missing(pe, how, &mut self.out);
+            }
             Role::Substitute(pe) => {
                 self.members.pes[pe.at()].proc = None;
                 if self.count_death(pe, how) {
@@ -296,7 +316,10 @@ impl Membership {
         let entry = &mut self.members.pes[pe.at()];
         entry.proc = None;
         match entry.stage {
-            PeStage::Starting => return self.ended_at_start(pe, hello, how),
+            PeStage::Starting => {
+                let parts = (&self.procs, &mut self.out);
+                return self.members.ended_at_start((pe, hello), how, parts);
+            }
             PeStage::Unrecoverable => {
                 let verdict = self.members.common_verdict(&self.out);
                 return verdict.into_iter().for_each(|words| self.give_up(words));
@@ -374,8 +397,8 @@ impl Membership {
         for &pe in &lost {
             self.members.pes[pe.at()].proc = None;
         }
-        let drained = self.drains.empties(node);
-        let line = self.note_node_lost(node, &lost);
+        let is_drained = self.drains.node() == Some(node);
+        let line = self.drains.note_node_lost(node, &lost);
         self.out.say(line);
         let how = Ended::Killed(9);
         if !self.members.started {
@@ -387,13 +410,13 @@ impl Membership {
         self.members.over_with_node(&over, how, self.mode.protects(), &mut self.out);
         if lost.is_empty() {
             self.members.end_if_all_over(&mut self.out);
-            self.finish_drain();
+            self.drains.finish(self.recovery.lost.is_empty(), &self.members.view, &mut self.out);
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {
             self.members.show(&self.nodes, &mut self.out);
         }
-        if drained && !self.out.is_ended() {
+        if is_drained && !self.out.is_ended() {
             self.nodes.send(&Down::Drain(None), &mut self.out); // after the view: see `drain`
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Part of the machine in [`super`].
 
-use super::{Action, Membership};
+use super::{Action, DrainRefusal, Membership};
 use crate::message::{ProcId, ProgressReport, Reader};
 use crate::placement::survival::Survival;
 use crate::quantity::Pe;
@@ -44,6 +44,16 @@ impl Membership {
         self.survey.known(&self.members.view)
     }
 
+    /// Returns the node that is being drained.
+    pub fn drained_node(&self) -> Option<u32> {
+        self.drains.node()
+    }
+
+    /// Returns the reason why `node` cannot be drained now, if there is one.
+    pub fn refuses_drain(&mut self, node: u32) -> Option<DrainRefusal> {
+        self.drain(|drains, site, _| drains.refuses(node, &site))
+    }
+
     /// Takes from a PE's report what the machine needs, and passes it on.
     pub(super) fn reported(&mut self, report: ProgressReport) {
         match &report {
@@ -69,7 +79,7 @@ impl Membership {
             other => other.ignored_by(Reader::Membership),
         }
         self.out.push(Action::Tell(report));
-        self.finish_drain();
+        self.drains.finish(self.recovery.lost.is_empty(), &self.members.view, &mut self.out);
     }
 
     /// Returns the state of each PE.

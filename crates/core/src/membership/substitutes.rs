@@ -93,7 +93,8 @@ impl Membership {
         let place =
             |node: u32| SubstituteNode { node: node as usize, spare: spare(node).is_some() };
         let best = |may_leave: bool| {
-            let nodes = self.nodes.all().filter(|&node| may_leave || !self.drains.empties(node));
+            let nodes =
+                self.nodes.all().filter(|&node| may_leave || self.drains.node() != Some(node));
             let places = nodes.map(place).filter(|place| spawn || place.spare);
             self.survey.site.best(lost, &node_of, places)
         };

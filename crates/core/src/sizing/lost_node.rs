@@ -65,8 +65,9 @@ impl std::fmt::Display for AfterLoss {
         };
         write!(
             f,
-            "a node lost without a spare leaves groups of {group}, {memory:.2} times the live bytes, up to {crowd} PEs a\nnode, {next}"
-        )
+            "a node lost without a spare leaves groups of {group}, {memory:.2} times the live "
+        )?;
+        write!(f, "bytes, up to {crowd}\nPEs a node, {next}")
     }
 }
 
