@@ -117,7 +117,7 @@ impl DrawnJob {
         if self.losses > 0 {
             events.extend(self.machine.nodes.all().map(|node| MembershipEvent::NodeLost { node }));
         }
-        if !self.has_asked {
+        if !self.has_asked && self.losses > 0 {
             let mut machine = self.machine.clone();
             let nodes =
                 self.machine.nodes.all().filter(|node| machine.refuses_drain(*node).is_none());
@@ -149,9 +149,11 @@ impl DrawnJob {
             event,
             MembershipEvent::NodeLost { .. } | MembershipEvent::Ended { how: Ended::Killed(_), .. }
         ) {
-            job.losses = job.losses.saturating_sub(1); // a drained node is no loss by chance
+            job.losses = job.losses.saturating_sub(1); // a drain has counted at its request
         }
-        job.has_asked |= matches!(event, MembershipEvent::Drain { .. });
+        if let MembershipEvent::Drain { .. } = event {
+            (job.losses, job.has_asked) = (job.losses - 1, true);
+        }
         let actions = job.machine.handle(event.clone());
         job.act(actions);
         job
