@@ -3,6 +3,7 @@
 //!
 //! Without an engine on this machine nothing can carry data between hosts: the test reports it.
 
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -46,6 +47,28 @@ fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
         outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PE");
         outcome.says("node 1: no contact with the launcher for 2 s");
         outcome.check(outcome.count("was lost with") == 1, "one loss was expected");
+    }
+}
+
+/// The host's PE goes to a spare host, or to a host that has a PE already.
+#[test]
+fn a_host_is_drained_and_nothing_is_computed_again() {
+    needs!(has_ucx);
+    for spare in [true, false] {
+        let net = Net::new(5);
+        let hosts: &[usize] = if spare { &[1, 1, 1, 1, 0] } else { &[1, 1, 1, 1] };
+        let run = start(net.job(hosts), "raid5");
+        let job = run.launcher().to_string();
+        let asked =
+            Command::new(env!("CARGO_BIN_EXE_oshrun")).args(["--drain", "2", &job]).output();
+        let asked = asked.expect("oshrun runs");
+        assert!(asked.status.success(), "{asked:?}");
+        let outcome = run.finish();
+        outcome.right_sum(LONG).says("node 2 leaves the job after checkpoint ");
+        let to = if spare { "4" } else { "" };
+        outcome.says(&format!("node 2 is drained: PE 2 moved to node {to}"));
+        outcome.says("; nothing was computed again").says("rebuilt from PE");
+        outcome.check(outcome.count(" was lost with") == 0, "no other loss");
     }
 }
 

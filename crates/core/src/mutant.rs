@@ -70,6 +70,12 @@ rules! {
     /// The waker does not fence between its store and its check for sleepers.
     WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_sees_or_is_seen";
 
+    // Planned losses.
+    /// A node is killed once one of its PEs has the checkpoint after which it is drained.
+    DrainedEarly = "drained-early", unit, "a_node_is_killed_once_all_its_pes_wait_and_drained_once_all_have_resumed";
+    /// A node is drained although the job does not survive its loss.
+    DrainedAnyhow = "drained-anyhow", unit, "a_request_that_cannot_be_met_is_refused_and_changes_nothing";
+
     // Falling back to disk.
     /// A set is chosen while processes of PEs still live.
     FallsAmongTheLiving = "falls-among-the-living", unit, "no_set_is_chosen_while_a_pe_lives";

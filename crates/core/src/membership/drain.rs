@@ -31,6 +31,7 @@ use super::nodes::LivingNodes;
 use super::processes::Processes;
 use super::survey::Survey;
 use crate::message::Down;
+use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::view::{DrainRequest, View};
 
@@ -174,7 +175,8 @@ impl Drains {
         }
         waiting.insert(pe);
         let node = request.node;
-        if !site.members.on(node).all(|pe| waiting.contains(&pe)) {
+        let all_wait = site.members.on(node).all(|pe| waiting.contains(&pe));
+        if !all_wait && !breaks(Mutant::DrainedEarly) {
             return;
         }
         *stage = DrainStage::Leaving(checkpoint);
@@ -237,9 +239,10 @@ impl DrainSite<'_> {
             true => self.nodes.all().any(|other| other != node),
             false => spares >= pes.len(),
         };
+        let survives = self.survey.survives_node(&self.members.view, node);
         match pes.is_empty() {
             true => None,
-            false if !self.survey.survives_node(&self.members.view, node) => {
+            false if !survives && !breaks(Mutant::DrainedAnyhow) => {
                 Some(DrainRefusal::Fatal { node })
             }
             false => (!has_place).then_some(DrainRefusal::NoPlace { pes }),
