@@ -72,9 +72,9 @@ rules! {
 
     // Planned losses.
     /// A node is killed once one of its PEs has the checkpoint after which it is drained.
-    DrainedEarly = "drained-early", unit, "a_node_is_killed_once_all_its_pes_wait_and_drained_once_all_have_resumed";
+    DrainedEarly = "drained-early", unit, "a_node_is_killed_once_all_its_pes_wait";
     /// A node is drained although the job does not survive its loss.
-    DrainedAnyhow = "drained-anyhow", unit, "a_request_that_cannot_be_met_is_refused_and_changes_nothing";
+    DrainedAnyhow = "drained-anyhow", unit, "a_request_that_cannot_be_met_is_refused";
 
     // Falling back to disk.
     /// A set is chosen while processes of PEs still live.

@@ -70,7 +70,7 @@ fn leave(cluster: &mut Cluster, node: u32, pes: &[u32]) {
 }
 
 #[test]
-fn a_node_is_killed_once_all_its_pes_wait_and_drained_once_all_have_resumed() {
+fn a_node_is_killed_once_all_its_pes_wait() {
     let mut cluster = six(2);
     leave(&mut cluster, 1, &[2, 3]);
     assert!(has(&cluster, "node 1 leaves the job after checkpoint 7, and PEs 2,3 move"));
@@ -107,7 +107,7 @@ fn a_node_without_pes_leaves_at_once() {
 }
 
 #[test]
-fn a_request_that_cannot_be_met_is_refused_and_changes_nothing() {
+fn a_request_that_cannot_be_met_is_refused() {
     let spare = Settings { substitute: Substitute::Spare, ..raid5() };
     let shrinks = Settings {
         substitute: Substitute::Shrink,
