@@ -99,7 +99,7 @@ fn under(plan: &Path, job: Job) -> Job {
 
 /// Returns the program's output lines, sorted.
 fn printed(outcome: &Outcome) -> Vec<String> {
-    let lines = outcome.out.lines().filter(|line| !line.starts_with("a substitute for "));
+    let lines = outcome.out.lines().filter(|line| !line.starts_with("a substitute takes over "));
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     lines.sort();
     lines
