@@ -29,7 +29,9 @@ mod peers;
 mod plot;
 mod reliability;
 
-const DOCUMENTS: [&str; 3] = ["README.md", "benches/README.md", "docs/applications.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "benches/README.md", APPLICATIONS];
+/// A document with tables of CSV only, which has no figures with goals.
+const APPLICATIONS: &str = "docs/applications.md";
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
 
@@ -181,8 +183,9 @@ fn the_plot_is_that_of_the_record() {
 fn tables_are_those_of_the_records() {
     for name in DOCUMENTS {
         let text = page(name);
-        let (renewed, _) = renewed(&text);
-        assert!(text.contains(BEGIN), "{name} has no table of figures");
+        let (renewed, figures) = renewed(&text);
+        let tables = if name == APPLICATIONS { text.matches(BEGIN).count() } else { figures.len() };
+        assert!(tables > 0, "{name} has no table of figures");
         if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
             std::fs::write(path, renewed).expect("a document is written");

@@ -238,8 +238,8 @@ fn searched() -> String {
 }
 
 /// The assumed mean time between losses of a node, in years, and the assumed size of a group.
-const YEARS: f64 = 5.0;
-const GROUP: usize = 8;
+pub const YEARS: f64 = 5.0;
+pub const GROUP: usize = 8;
 
 /// Returns the seconds between losses in a job on `nodes` nodes.
 fn mtbf(nodes: usize) -> f64 {
@@ -247,7 +247,7 @@ fn mtbf(nodes: usize) -> f64 {
 }
 
 /// Returns the chance to lose a job in 30 days because a group loses more than its parity.
-fn chance(nodes: usize, parity: usize, recovery: f64) -> f64 {
+pub fn chance(nodes: usize, parity: usize, recovery: f64) -> f64 {
     let groups = nodes as f64 / GROUP as f64;
     let (nodes, mtbf) = (nodes as f64, mtbf(nodes));
     let exposure = risk::Exposure { nodes, group: GROUP, groups, parity, mtbf, recovery };

@@ -7,41 +7,39 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::domains::{DomainKind, Source};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::sizing::reliability::{Reliability, SimulatedYears};
-use raidshmem_core::sizing::risk::{Exposure, MONTH};
 
-use super::paper::{odds, quoted, thousands};
+use super::paper::{self, GROUP, odds, quoted, thousands};
 
 const DAY: f64 = 86_400.0;
 const YEAR: f64 = 365.0 * DAY;
 /// Average life of a node, and of a whole rack, in years.
-const LIFE: f64 = 5.0;
+const LIFE: f64 = paper::YEARS;
 const RACK_LIFE: f64 = 20.0;
 /// Nodes of a rack, and days until a lost node is back.
 const RACK: usize = 4;
 const REPAIR: f64 = 7.0;
-const GROUP: usize = 8;
+const PARITY: usize = 1;
 const RECOVERY: f64 = 60.0;
 
 /// One row: a PE for each node.
 struct Row {
     nodes: usize,
     spares: usize,
-    parity: usize,
     racks: bool,
     /// Years that are simulated.
     years: usize,
 }
 
-const fn row(nodes: usize, spares: usize, parity: usize, racks: bool, years: usize) -> Row {
-    Row { nodes, spares, parity, racks, years }
+const fn row(nodes: usize, spares: usize, racks: bool, years: usize) -> Row {
+    Row { nodes, spares, racks, years }
 }
 
 const ROWS: [Row; 5] = [
-    row(8, 0, 1, false, 8_000),
-    row(8, 1, 1, false, 8_000),
-    row(8, 2, 1, false, 8_000),
-    row(64, 0, 1, true, 500),
-    row(64, 4, 1, true, 500),
+    row(8, 0, false, 8_000),
+    row(8, 1, false, 8_000),
+    row(8, 2, false, 8_000),
+    row(64, 0, true, 500),
+    row(64, 4, true, 500),
 ];
 
 impl Row {
@@ -57,7 +55,7 @@ impl Row {
         let kinds = self.racks.then_some(kind).into_iter().collect();
         let settings = Settings {
             backup_mode: BackupMode::Rs,
-            parity: self.parity,
+            parity: PARITY,
             group_size: Some(GROUP),
             ..Settings::default()
         };
@@ -77,10 +75,7 @@ impl Row {
 
     /// Returns the chance by the closed form, which knows no racks and always has a spare.
     fn closed(&self) -> f64 {
-        let (nodes, parity) = (self.nodes as f64, self.parity);
-        let mtbf = LIFE * YEAR / nodes;
-        let groups = nodes / GROUP as f64;
-        Exposure { nodes, group: GROUP, groups, parity, mtbf, recovery: RECOVERY }.chance(MONTH)
+        paper::chance(self.nodes, PARITY, RECOVERY)
     }
 }
 
@@ -101,11 +96,10 @@ pub fn reliability() -> String {
         let share = |of: &SimulatedYears| odds(of.exposed / of.seconds);
         let _ = writeln!(
             rows,
-            "    (nodes: {}, spares: {}, parity: {}, racks: {}, years: {}, losses: {}, kept: {}, \
-             healed: {}, exposed: {}, after: {}, closed: {}),",
+            "    (nodes: {}, spares: {}, racks: {}, years: {}, losses: {}, kept: {}, healed: {}, \
+             exposed: {}, after: {}, closed: {}),",
             row.nodes,
             row.spares,
-            row.parity,
             row.racks,
             quoted(&thousands(row.years)),
             quoted(&thousands(healed.losses)),
