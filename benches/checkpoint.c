@@ -158,8 +158,6 @@ static void recover(void) {
     free(lost), free(status);
 }
 
-/* The dying PE prints the time of its death on standard output. If the launcher kills the node when
- * its PEs reach a step, PE 0 prints the time at which it reaches that step. */
 /* Returns 1 if the job survives the loss of any one of its nodes, of which each PE began on one. */
 static int survives_any_node(void) {
     int all = 1;
@@ -168,6 +166,8 @@ static int survives_any_node(void) {
     return all;
 }
 
+/* The dying PE prints the time of its death on standard output. If the launcher kills the node when
+ * its PEs reach a step, PE 0 prints the time at which it reaches that step. */
 static void lose(int kills) {
     double runs[MOST], begun;
     int recovered = 0;

@@ -28,6 +28,8 @@ mod programs;
 #[path = "../scorecard/record.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of it")]
 mod record;
+#[path = "../scorecard/rounds.rs"]
+mod rounds;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -35,9 +37,9 @@ use std::time::Instant;
 
 use figure::{median, ratios};
 use programs::{Bench, Trouble};
+use rounds::Options;
 use serde::Serialize;
 
-const USAGE: &str = "usage: applications [--tiny] [--record] [--rounds N]";
 /// PEs of each job.
 const PES: usize = 4;
 /// The settings of each kind of run.
@@ -46,33 +48,6 @@ const KINDS: [&[(&str, &str)]; 3] = [
     &[("SHMEM_FT_BACKUP_MODE", "raid5")],
     &[("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_INTERVAL", "1")],
 ];
-
-#[derive(Debug, Clone, Copy)]
-struct Options {
-    tiny: bool,
-    record: bool,
-    rounds: usize,
-}
-
-fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
-    let mut words = words.filter(|word| word != "--bench"); // cargo's own
-    let mut options = Options { tiny: false, record: false, rounds: 7 };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--tiny" => (options.tiny, options.rounds) = (true, 1),
-            "--record" => options.record = true,
-            "--rounds" => {
-                let value = words.next().unwrap_or_default();
-                let number = value.parse::<usize>().ok().filter(|&n| n > 0);
-                options.rounds = number.ok_or_else(|| {
-                    Trouble::new(format!("--rounds {value}: expected at least 1; {USAGE}"))
-                })?;
-            }
-            _ => return Err(Trouble::new(format!("{word}: {USAGE}"))),
-        }
-    }
-    Ok(options)
-}
 
 /// An application: its source, and compiler options or arguments, full and tiny.
 struct Application {
@@ -121,8 +96,11 @@ fn ready(bench: &Bench, of: &Application, tiny: bool) -> Result<Ready, Trouble> 
         let packages = [home.join("source/src"), bench.root().join("python/src")];
         let packages = packages.map(|path| path.display().to_string()).join(":");
         let library = bench.target().join("release").display().to_string();
-        let env = vec![("PYTHONPATH", packages), ("LD_LIBRARY_PATH", library)];
-        let env = [env, vec![("PYTHONDONTWRITEBYTECODE", "1".to_owned())]].concat();
+        let env = vec![
+            ("PYTHONPATH", packages),
+            ("LD_LIBRARY_PATH", library),
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ];
         let source = source.display().to_string();
         let words = std::iter::once(source).chain(size.iter().map(|&word| word.to_owned()));
         return Ok(Ready { path, words: words.collect(), env });
@@ -228,8 +206,8 @@ fn row(bench: &Bench, of: &Application, runs: &Runs) -> Result<String, Trouble> 
 
 /// The conditions under which the table was measured.
 #[derive(Serialize)]
-struct Setting {
-    context: record::Context,
+struct Setting<'a> {
+    context: &'a record::Context,
     command: String,
     rounds: usize,
     pes: usize,
@@ -246,8 +224,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
         csv += &row(&bench, application, &runs)?;
         results.push((application.name, runs[0][0].result.clone()));
     }
-    let context = record::Context::new(options.tiny, load);
-    let place = record::place(&bench, &context);
+    let context = &record::Context::new(options.tiny, load);
     let size = |of: &Application| (of.name, of.sizes[usize::from(options.tiny)].join(" "));
     let setting = Setting {
         context,
@@ -257,14 +234,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
         sizes: APPLICATIONS.iter().map(size).collect(),
         results,
     };
-    let text = serde_json::to_string_pretty(&setting).map_err(Trouble::new)? + "\n";
-    let kept = options.record.then(|| place.0.join(format!("applications-{}", place.1)));
-    for folder in std::iter::once(bench.target().join("applications")).chain(kept) {
-        record::save(&folder, "applications.csv", &csv)?;
-        record::save(&folder, "context.json", &text)?;
-    }
-    print!("{csv}");
-    Ok(())
+    rounds::write((&bench, "applications"), options, context, (&csv, &setting))
 }
 
 /// Runs the checks of the pure parts.
@@ -279,17 +249,5 @@ fn check() {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs benches without `--bench`: then only the pure parts run.
-    if !words.iter().any(|word| word == "--bench") {
-        check();
-        return ExitCode::SUCCESS;
-    }
-    match options(words.into_iter()).and_then(evaluate) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(trouble) => {
-            eprintln!("applications: {trouble}");
-            ExitCode::from(2)
-        }
-    }
+    rounds::main(("applications", 7), check, evaluate)
 }

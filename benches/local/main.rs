@@ -25,6 +25,8 @@ mod programs;
 #[path = "../scorecard/record.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of it")]
 mod record;
+#[path = "../scorecard/rounds.rs"]
+mod rounds;
 mod run;
 
 use std::path::PathBuf;
@@ -32,41 +34,14 @@ use std::process::{Command, ExitCode};
 
 use figure::median;
 use programs::{Bench, Trouble};
+use rounds::Options;
 use run::{Asked, Run, Subject};
 use serde::Serialize;
 
-const USAGE: &str = "usage: local [--tiny] [--record] [--rounds N]";
 /// The time of death as a fraction of an interval; the second one is the paper's.
 const FRACTIONS: [f64; 2] = [0.5, 0.875];
 /// Pairs of runs without a loss in a round; they alternate in running first with logs.
 const PAIRS: usize = 4;
-
-#[derive(Debug, Clone, Copy)]
-struct Options {
-    tiny: bool,
-    record: bool,
-    rounds: usize,
-}
-
-fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
-    let mut words = words.filter(|word| word != "--bench"); // cargo's own
-    let mut options = Options { tiny: false, record: false, rounds: 5 };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--tiny" => (options.tiny, options.rounds) = (true, 1),
-            "--record" => options.record = true,
-            "--rounds" => {
-                let value = words.next().unwrap_or_default();
-                let number = value.parse::<usize>().ok().filter(|&n| n > 0);
-                options.rounds = number.ok_or_else(|| {
-                    Trouble::new(format!("--rounds {value}: expected at least 1; {USAGE}"))
-                })?;
-            }
-            _ => return Err(Trouble::new(format!("{word}: {USAGE}"))),
-        }
-    }
-    Ok(options)
-}
 
 /// Each program: name, source, arguments, and compiler options.
 const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
@@ -79,8 +54,8 @@ const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
 
 /// The conditions under which the table was measured.
 #[derive(Serialize)]
-struct Setting {
-    context: record::Context,
+struct Setting<'a> {
+    context: &'a record::Context,
     rounds: usize,
     pes: usize,
     /// Seconds between two checkpoints.
@@ -167,19 +142,10 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
         csv += &rows(name, &measure(&bench, &subject, options.rounds)?);
         checksums.push((name.to_owned(), subject.checksum()));
     }
-    let folder = bench.target().join("local");
-    let context = record::Context::new(options.tiny, load);
-    let place = record::place(&bench, &context);
+    let context = &record::Context::new(options.tiny, load);
     let interval = run::interval(options.tiny);
     let setting = Setting { context, rounds: options.rounds, pes: run::PES, interval, checksums };
-    let text = serde_json::to_string_pretty(&setting).map_err(Trouble::new)? + "\n";
-    let kept = options.record.then(|| place.0.join(format!("local-{}", place.1)));
-    for folder in std::iter::once(folder).chain(kept) {
-        record::save(&folder, "local.csv", &csv)?;
-        record::save(&folder, "context.json", &text)?;
-    }
-    print!("{csv}");
-    Ok(())
+    rounds::write((&bench, "local"), options, context, (&csv, &setting))
 }
 
 /// Compiles a program with the code for its deaths and times.
@@ -196,17 +162,5 @@ fn compile(
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs benches without `--bench`: then only the pure parts run.
-    if !words.iter().any(|word| word == "--bench") {
-        run::check();
-        return ExitCode::SUCCESS;
-    }
-    match options(words.into_iter()).and_then(evaluate) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(trouble) => {
-            eprintln!("local: {trouble}");
-            ExitCode::from(2)
-        }
-    }
+    rounds::main(("local", 5), run::check, evaluate)
 }
