@@ -1,4 +1,4 @@
-//! The chance of an unrecoverable loss by simulation: nodes are lost, repaired and come back as
+//! The chance of an unrecoverable loss by simulation: nodes are lost, repaired and returned as
 //! spares, and the PEs move as those of a job do.
 //!
 //! Groups, substitutes' places and new groups are those of [`crate::store::protection`] and
@@ -14,7 +14,6 @@ use super::risk::MONTH;
 use super::spread;
 use crate::placement::Domains;
 use crate::placement::substitute::SubstituteNode;
-use crate::placement::survival::Places;
 use crate::quantity::{Pe, ViewNumber};
 use crate::settings::Settings;
 use crate::store::protection::Protection;
@@ -229,7 +228,7 @@ impl<'a> Course<'a> {
         plan.groups.iter().any(|group| lacking(&group.members) > plan.parity)
     }
 
-    /// Starts the job anew on the nodes that live; if there is none, once the first one is back.
+    /// Starts the job anew on the nodes that live, or once the first one is back.
     fn begin_again(&mut self) {
         if self.living().is_empty() {
             let Some(&(at, node)) = self.away.first() else { return };
@@ -249,10 +248,9 @@ impl<'a> Course<'a> {
 
     /// True if the loss of some single node would be unrecoverable.
     fn is_exposed(&self) -> bool {
-        let (mode, site) = (self.protection.mode, &self.protection.job_layout(&self.site.domains));
-        let (node_of, erased) = (&self.node_of, &self.erased);
-        let survey = Places { mode, adopt: true, site, node_of, erased }.survey();
-        survey.fatal.iter().any(|fatal| fatal.kind == self.site.domains.kind_name(0))
+        let domains = &self.site.domains;
+        let survival = self.protection.survey(&self.node_of, domains, &self.erased);
+        !survival.survives(domains.kind_name(0))
     }
 }
 
@@ -324,18 +322,18 @@ mod tests {
     /// A rack takes four of eight nodes: survived only if its groups are spread over four racks.
     #[test]
     fn domains_are_lost_as_a_whole() {
-        let racks = |racks: usize, known: bool| {
+        let racks = |racks: usize| {
             let kind = DomainKind {
                 name: "rack".to_owned(),
                 domains: (0..racks).map(|rack| format!("rack{rack}")).collect(),
                 of: (0..8).map(|node| node * racks / 8).collect(),
-                source: if known { Source::User } else { Source::Firmware },
+                source: Source::User,
             };
             let domains = Domains::default().with_kinds(vec![kind]);
             let (life, domain_life) = (1e6 * YEAR, Some(YEAR));
             Reliability { domains, life, domain_life, ..job(8, 0, true) }
         };
-        let (two, four) = (racks(2, true), racks(4, true));
+        let (two, four) = (racks(2), racks(4));
         let (two, four) = (two.simulate(5, 50, YEAR), four.simulate(5, 50, YEAR));
         assert!(two.ends > 20 && two.ends <= two.losses, "{two:?}");
         assert!(four.losses > 100 && four.ends < four.losses / 20, "{four:?}");

@@ -8,7 +8,7 @@ use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::groups::{self, Grouping, InGroup};
 use crate::placement::substitute::JobLayout;
-use crate::placement::survival::Places;
+use crate::placement::survival::{Places, Survival};
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::settings::{BackupMode, Placement, Rollback, Settings, StoreLayout};
 
@@ -198,17 +198,25 @@ impl Protection {
         if stays || breaks(Mutant::GroupsKept) {
             return None;
         }
-        if self.survives_at(node_of, domains) {
+        let risk = self.risk(node_of, domains);
+        if risk == Risk::default() {
             return None;
         }
         let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
-        (made.risk(node_of, domains) < self.risk(node_of, domains)).then_some(made)
+        (made.risk(node_of, domains) < risk).then_some(made)
     }
 
     /// Returns the groups, with the failure domains of their nodes.
     pub fn job_layout(&self, domains: &Domains) -> JobLayout {
         let group_of = self.plan.of.iter().map(|of| of.group).collect();
         JobLayout { group_of, domains: domains.clone(), parity: self.plan.parity }
+    }
+
+    /// Returns the single losses that would end the job, with PEs on these nodes, of which those in
+    /// `erased` are lost and not rebuilt yet.
+    pub fn survey(&self, node_of: &[usize], domains: &Domains, erased: &[bool]) -> Survival {
+        let site = &self.job_layout(domains);
+        Places { mode: self.mode, adopt: true, site, node_of, erased }.survey()
     }
 
     /// Returns true if the job survives the loss of any one domain, with PEs on these nodes.
@@ -218,9 +226,7 @@ impl Protection {
 
     /// Returns the risk of a single loss with PEs on these nodes.
     fn risk(&self, node_of: &[usize], domains: &Domains) -> Risk {
-        let (site, adopt, erased) = (self.job_layout(domains), true, vec![false; node_of.len()]);
-        let places = Places { mode: self.mode, adopt, site: &site, node_of, erased: &erased };
-        let fatal = places.survey().fatal;
+        let fatal = self.survey(node_of, domains, &vec![false; node_of.len()]).fatal;
         let most = fatal.iter().map(|domain| domain.members).max().unwrap_or(0);
         Risk { fatal: fatal.len(), most }
     }
