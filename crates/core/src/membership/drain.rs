@@ -21,8 +21,7 @@
 //! request, so that none continues; a node is killed only if the job survives its loss at
 //! that moment.
 
-use std::collections::BTreeSet;
-use std::mem;
+use std::collections::BTreeMap;
 
 use super::decisions::Decisions;
 use super::event::Action;
@@ -64,8 +63,8 @@ fn list(nodes: &[u32]) -> String {
 
 #[derive(Debug, Clone)]
 enum DrainStage {
-    /// The PEs know of it. These PEs of the node wait in a checkpoint, in that view.
-    Requested { view: ViewNumber, waiting: BTreeSet<Pe> },
+    /// The PEs know of it. These have waited in a checkpoint, in that view.
+    Requested { waiting: BTreeMap<Pe, ViewNumber> },
     /// The node is killed after that checkpoint.
     Leaving(CheckpointNumber),
     /// The PEs of the node are replaced. `repeats` is true if PEs may compute again what followed
@@ -149,8 +148,7 @@ impl Drains {
             }
             Some(_) => {
                 site.nodes.send(&Down::Drain(Some(request)), out);
-                let (view, waiting) = (site.members.view.number, BTreeSet::new());
-                DrainStage::Requested { view, waiting }
+                DrainStage::Requested { waiting: BTreeMap::new() }
             }
         };
         self.open = Some(Drain { request, stage });
@@ -166,16 +164,13 @@ impl Drains {
         out: &mut Decisions,
     ) {
         let Some(Drain { request, stage }) = &mut self.open else { return };
-        let DrainStage::Requested { view, waiting } = stage else { return };
-        if reported != (*request, site.members.view.number) {
+        let DrainStage::Requested { waiting } = stage else { return };
+        let (node, view) = (request.node, site.members.view.number);
+        if reported != (*request, view) {
             return;
         }
-        if mem::replace(view, reported.1) != reported.1 {
-            waiting.clear();
-        }
-        waiting.insert(pe);
-        let node = request.node;
-        let all_wait = site.members.on(node).all(|pe| waiting.contains(&pe));
+        waiting.insert(pe, view);
+        let all_wait = site.members.on(node).all(|pe| waiting.get(&pe) == Some(&view));
         if !all_wait && !breaks(Mutant::DrainedEarly) {
             return;
         }
