@@ -92,43 +92,42 @@ impl Asked {
         }
     }
 
-    /// Returns the line sent to ask this.
+    /// Returns the line sent to ask this, without its end.
     fn line(self) -> String {
         match self {
-            Asked::Status(AnswerForm::Json) => "--status=json\n".to_owned(),
-            Asked::Drain { node } => format!("{DRAIN}{node}\n"),
-            plain => format!("{}\n", plain.option()),
+            Asked::Status(AnswerForm::Json) => "--status=json".to_owned(),
+            Asked::Drain { node } => format!("{DRAIN}{node}"),
+            plain => plain.option().to_owned(),
         }
     }
 
-    /// Returns the request to drain a node that these bytes are, or begin.
-    fn drain(bytes: &[u8]) -> Option<Option<Asked>> {
-        let bytes = bytes.strip_prefix(DRAIN.as_bytes())?;
-        let (digits, is_whole) =
-            bytes.strip_suffix(b"\n").map_or((bytes, false), |digits| (digits, true));
-        let text = str::from_utf8(digits).ok()?;
-        let is_plain = text.len() < NODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
-        match (is_plain, is_whole) {
-            (true, true) => Some(Some(Asked::Drain { node: text.parse().ok()? })),
-            (true, false) => Some(None),
-            (false, _) => None,
-        }
+    /// Parses a whole line.
+    fn parse(line: &[u8]) -> Option<Asked> {
+        let plain = Asked::PLAIN.into_iter().find(|asked| asked.line().as_bytes() == line);
+        plain.or_else(|| Some(Asked::Drain { node: digits_of_drain(line)?.parse().ok()? }))
     }
+
+    /// Returns true if a line may begin so.
+    fn is_begun(bytes: &[u8]) -> bool {
+        let lines = Asked::PLAIN.into_iter().map(Asked::line).chain([DRAIN.to_owned()]);
+        lines.into_iter().any(|line| line.as_bytes().starts_with(bytes))
+            || digits_of_drain(bytes).is_some()
+    }
+}
+
+/// Returns the digits so far of the node in a request to drain it.
+fn digits_of_drain(line: &[u8]) -> Option<&str> {
+    let digits = str::from_utf8(line.strip_prefix(DRAIN.as_bytes())?).ok()?;
+    let is_number = digits.len() < NODE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(digits)
 }
 
 /// Parses the bytes a caller has sent so far: None if more are needed, an error if they match no
 /// question.
 fn request(bytes: &[u8]) -> Option<Result<Asked, ()>> {
-    let plain = || Asked::PLAIN.into_iter().map(|asked| (asked, asked.line()));
-    let whole = plain().find(|(_, line)| line.as_bytes() == bytes);
-    let is_begun = || {
-        DRAIN.as_bytes().starts_with(bytes)
-            || plain().any(|(_, line)| line.as_bytes().starts_with(bytes))
-    };
-    match (whole, Asked::drain(bytes)) {
-        (Some((asked, _)), _) | (None, Some(Some(asked))) => Some(Ok(asked)),
-        (None, Some(None)) => None,
-        (None, None) => (!is_begun()).then_some(Err(())),
+    match bytes.strip_suffix(b"\n") {
+        Some(line) => Some(Asked::parse(line).ok_or(())),
+        None => (!Asked::is_begun(bytes)).then_some(Err(())),
     }
 }
 
@@ -342,7 +341,7 @@ pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
     let mut text = String::new();
     stream
         .set_read_timeout(Some(ANSWER))
-        .and_then(|()| stream.write_all(what.line().as_bytes()))
+        .and_then(|()| stream.write_all(format!("{}\n", what.line()).as_bytes()))
         .and_then(|()| stream.read_to_string(&mut text))
         .map_err(|error| AskError::NoAnswer { what, job, error })?;
     if text.is_empty() {

@@ -41,8 +41,7 @@ pub struct Args {
     /// Nodes to simulate on this machine, each with memory that can be lost [default: 1].
     #[arg(long, value_name = "M", help_heading = WHERE)]
     pub nodes: Option<String>,
-    /// Binding of PEs: auto (an equal share of the cores
-    /// each), core (one core each) or none.
+    /// Binding of PEs: auto (an equal share of the cores each), core (one core each) or none.
     #[arg(long, value_name = "WHAT", help_heading = WHERE)]
     pub bind: Option<String>,
     /// Transport of data between nodes: auto, shm, ucx, verbs or ofi.

@@ -129,8 +129,7 @@ impl EventBus {
     /// line, since the line at the start says more.
     pub fn survives(&mut self, survival: Survival) {
         if self.surveyed {
-            let safe = survival.fatal.is_empty() && survival.fatal_pes.is_empty();
-            let tone = if safe { Tone::Recovery } else { Tone::Loss };
+            let tone = if survival.is_whole() { Tone::Recovery } else { Tone::Loss };
             self.tell(tone, &format!("the job now {survival}"));
         }
         self.surveyed = true;
