@@ -430,7 +430,11 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
             let layout = &images[pe].layout;
             let heap = layout.heap..layout.heap + 9 * TILE;
             let range = ReadOnly::within(&heap).expect("whole tiles");
-            let run = if where_to == parity { range.parity(layout) } else { range.live(layout) };
+            let run = if where_to == parity {
+                range.parity(layout, CheckpointNumber::START)
+            } else {
+                range.live(layout)
+            };
             images[pe].flip(run.offset() + TILE + 77, 5);
         });
         match survives {

@@ -1,9 +1,9 @@
 //! Read-only memory declared by the program: its protection, losses at every point, and mistakes.
 //! The program compares all of its memory.
 
-use super::READONLY;
 use super::support::random::Random;
 use super::support::{Job, Outcome, Sweep, program};
+use super::{HEAL, READONLY};
 
 /// The table of `tests/c/readonly.c`: 3 MiB that are read-only except in some steps.
 const TABLE: u64 = 400 * 1024 * 8;
@@ -98,6 +98,25 @@ fn a_loss_in_any_step_of_a_recovery_is_survived() {
         let both = format!("{SECOND}@{at}:{steps} {{{PROCESS}|{NODE}|{NODE_OF_SIX}}} 1@{at}");
         [both, all_of_four(&at.to_string())]
     }));
+}
+
+/// A job on four nodes without spares loses node 2, and then another one, in any step of the change
+/// to new groups or later: the parity over the table is encoded again, too.
+#[test]
+fn new_groups_protect_what_is_read_only() {
+    let steps = HEAL.join("|");
+    let at = |(pes, number): (u32, u32)| {
+        let first = format!("-n {pes} --nodes {pes} --mode raid5 --kill-node 2@{number}");
+        let (next, process) = (number + 1, format!("--kill {{0|1|3}}@{number}:{{{steps}}}"));
+        [format!("{first} --kill-node 1@{{{number}:healed|{next}}}"), format!("{first} {process}")]
+    };
+    Sweep::of([(4, 1), (4, 3), (4, 7), (5, 3), (6, 6)].into_iter().flat_map(at)).long(8, 48).each(
+        |cell| {
+            let outcome = run(&cell.line, &["any"]);
+            is_right(&outcome);
+            outcome.says("parity groups change from checkpoint ");
+        },
+    );
 }
 
 /// A PE is killed at an arbitrary moment, even in the calls that declare.

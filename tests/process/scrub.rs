@@ -7,6 +7,7 @@
 use std::mem::offset_of;
 
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::readonly::ReadOnly;
 use raidshmem_segment::header::Header;
 
@@ -88,7 +89,11 @@ fn read_only_memory_is_scrubbed_and_repaired() {
     for (pe, of_parity) in [(2, false), (3, true)] {
         let layout = &images[pe].layout;
         let range = ReadOnly::within(&(layout.heap..layout.heap + 9 * TILE)).expect("tiles");
-        let run = if of_parity { range.parity(layout) } else { range.live(layout) };
+        let run = if of_parity {
+            range.parity(layout, CheckpointNumber::START)
+        } else {
+            range.live(layout)
+        };
         let at = run.offset() + TILE + 77;
         let before = images[pe].read(at, 1);
         images[pe].flip(at, 3);

@@ -34,7 +34,7 @@ impl Job {
     pub fn heals_groups(&mut self, p: &mut Proc) -> bool {
         let last = p.known.last().expect("it has a number");
         let job = (&self.plan.settings, &Domains::default());
-        p.groups = p.known.heal(job, &last, (p.agreed, p.joined), true);
+        p.groups = p.known.heal(job, &last, (p.agreed, p.joined));
         if p.groups.is_none() {
             return false;
         }

@@ -20,8 +20,8 @@
 //! slot 1     parity, then its tile stamps
 //! log        operations and results of the owner since the last checkpoint (segment::log)
 //! replica    the log of a PE of another node, which writes it
-//! readonly   parity over read-only ranges (store::readonly), then its stamps, then those of the
-//!            ranges themselves
+//! readonly 0 parity over read-only ranges (store::readonly), then its stamps
+//! readonly 1 such parity in new groups, then its stamps, then those of the ranges themselves
 //! copies     copies of such ranges, once the program writes them again
 //! ---------- mapped by no peer below -----------------------------------------------------
 //! spill 0    tiles of a snapshot, overwritten before they were on disk, and their stamps
@@ -99,8 +99,8 @@ pub struct Layout {
     pub log_len: usize,
     /// The replica of the log of a PE of another node, equally long.
     pub replica: usize,
-    /// Parity over read-only ranges.
-    pub readonly: usize,
+    /// The two slots of parity over read-only ranges.
+    pub readonly: [usize; 2],
     /// The tile stamps of the ranges themselves.
     pub readonly_stamps: usize,
     /// Copies of ranges that are no longer read-only; one tile longer than a snapshot.
@@ -161,8 +161,8 @@ impl Layout {
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
         let (log, log_len) = (region(4), region_len.next_multiple_of(HUGE));
         let replica = log + log_len;
-        let readonly = replica + log_len;
-        let readonly_stamps = readonly + with_stamps;
+        let readonly = [replica + log_len, replica + log_len + with_stamps];
+        let readonly_stamps = readonly[1] + with_stamps;
         let copies = (readonly_stamps + region_len / TILE * STAMP).next_multiple_of(HUGE);
         let spill = (copies + region_len + TILE).next_multiple_of(HUGE);
         let (spills, total) = ([spill, spill + with_stamps], spill + 2 * with_stamps);
@@ -253,7 +253,8 @@ mod tests {
                 (l.slots[1], l.region_len),
                 (l.log, l.log_len),
                 (l.replica, l.log_len),
-                (l.readonly, l.region_len),
+                (l.readonly[0], l.region_len),
+                (l.readonly[1], l.region_len),
                 (l.readonly_stamps, l.region_len / TILE * STAMP),
                 (l.copies, l.region_len + TILE),
                 (l.spills[0], l.region_len),

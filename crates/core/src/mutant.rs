@@ -115,6 +115,8 @@ rules! {
     ReadonlyOverwritten = "readonly-overwritten", processes, "readonly::a_loss_in_any_step";
     /// Memory that was read-only is written without a copy.
     NoCopyBeforeWrites = "no-copy-before-writes", processes, "readonly::a_loss_in_any_step";
+    /// Parity over read-only memory is not encoded again in new groups.
+    RangeParityKept = "range-parity-kept", processes, "readonly::new_groups_protect";
     /// Memory is counted per job, not per machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
     /// A program that never asks why a checkpoint was refused is refused forever.

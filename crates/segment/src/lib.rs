@@ -112,7 +112,7 @@ impl Segment {
         let visible = part.map(0, layout.store, None, true)?;
         let store = part.map(layout.store, layout.spills[0] - layout.store, None, false)?;
         let snapshots = (open.snapshots, layout.snapshots[0], layout.slots[0]);
-        let replica = (open.replica, layout.replica, layout.readonly);
+        let replica = (open.replica, layout.replica, layout.readonly[0]);
         for (_, begin, end) in [snapshots, replica].into_iter().filter(|(is_open, ..)| *is_open) {
             store.open(begin - layout.store, end - begin)?;
         }
@@ -440,12 +440,17 @@ mod tests {
                 assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
             }
             let rest = [layout.store, layout.changes, layout.written, first - 1];
-            let last =
-                [layout.slots[0], layout.log, layout.replica - 1, layout.readonly, layout.copies];
+            let last = [
+                layout.slots[0],
+                layout.log,
+                layout.replica - 1,
+                layout.readonly[0],
+                layout.copies,
+            ];
             for at in rest.into_iter().chain(last) {
                 assert_eq!(allowed(at), "r--s", "{at}");
             }
-            for at in [layout.replica, layout.readonly - 1] {
+            for at in [layout.replica, layout.readonly[0] - 1] {
                 assert_eq!(allowed(at), if replica { "rw-s" } else { "r--s" }, "{at}");
             }
             assert_eq!(allowed(layout.heap), "rw-s");

@@ -172,9 +172,8 @@ impl KnownGroups {
         job: (&Settings, &Domains),
         last: &Arc<Protection>,
         (agreed, joined): (CheckpointNumber, ViewNumber),
-        may_change: bool,
     ) -> Option<Arc<Protection>> {
-        if agreed == CheckpointNumber::START || !may_change || breaks(Mutant::HealedLater) {
+        if agreed == CheckpointNumber::START || breaks(Mutant::HealedLater) {
             return None;
         }
         let chosen = self.others(job, last, joined)?;
@@ -331,13 +330,12 @@ mod tests {
         let last = known.last().unwrap();
         let at = |view| (CheckpointNumber(3), ViewNumber(view));
         known.note_places(&view(2, [0, 1, 4, 3]));
-        assert!(known.heal(job, &last, at(2), true).is_none(), "a spare took the PE");
+        assert!(known.heal(job, &last, at(2)).is_none(), "a spare took the PE");
         known.note_places(&view(4, [0, 1, 1, 3]));
-        assert!(known.heal(job, &last, at(4), false).is_none(), "ranges are read-only");
-        let healed = known.heal(job, &last, at(4), true).expect("two of a group share a node");
+        let healed = known.heal(job, &last, at(4)).expect("two of a group share a node");
         assert_eq!(healed.places, ViewNumber(4));
         known.agree(Arc::clone(&healed));
-        assert!(known.heal(job, &healed, at(4), true).is_none(), "they are healed");
+        assert!(known.heal(job, &healed, at(4)).is_none(), "they are healed");
         let brought = known.bring(std::iter::empty());
         let places = |number: CheckpointNumber| brought.places_of(number);
         assert_eq!(places(at(4).0), Some(ViewNumber(0)), "the old groups may be decided on");

@@ -3,22 +3,26 @@
 //!
 //! The live memory of such a range is its snapshot, since it cannot change. Checkpoints leave it
 //! out. Its parity is computed once, when the range is declared, over the same bytes of each PE of
-//! the group, and has a single slot. The manifest of a checkpoint names the range. So a range needs
-//! only its parity as extra memory, and adds nothing to the cost of a checkpoint.
+//! the group. The manifest of a checkpoint names the range. So a range needs only its parity as
+//! extra memory, and adds nothing to the cost of a checkpoint.
+//!
+//! Parity over a range has two slots: a recovery that encodes a checkpoint again in new groups
+//! encodes the range again, too, into the other slot. The number of the checkpoint decided on
+//! determines the slot, so a range needs no decision of its own.
 //!
 //! Before a range becomes writable again, each PE copies it. The copy serves as its snapshot until
 //! a checkpoint covers the range again.
 //!
 //! Invariant: the stored parts of different ranges do not overlap in a segment. A range consists of
 //! whole pages and whole tiles; its n-th tile has the same place in the tables as in the segment,
-//! rounded up, and its parity is at least a tile shorter than the range.
+//! rounded up, and its parity is never longer than the range.
 
 use std::ops::Range;
 
 use super::protection::Protection;
 use crate::layout::{Layout, TILE};
 use crate::page::page_up;
-use crate::quantity::TileIndex;
+use crate::quantity::{CheckpointNumber, TileIndex};
 
 /// Maximum number of read-only ranges.
 pub const RANGES: usize = 16;
@@ -72,12 +76,21 @@ impl ReadOnly {
 
     /// True if separate protection saves memory: the parity is smaller than the snapshot.
     pub fn saves_memory(self, protection: &Protection) -> bool {
+        self.most_parity(protection).is_some_and(|most| most + TILE <= self.len())
+    }
+
+    /// True if there is room for its parity in these groups.
+    pub fn fits(self, protection: &Protection) -> bool {
+        self.most_parity(protection).is_some_and(|most| most <= self.len())
+    }
+
+    /// Returns the length of the longest parity over it that a PE keeps, in bytes.
+    fn most_parity(self, protection: &Protection) -> Option<usize> {
         let of = |shape: &super::protection::GroupLayout| {
             let places = 0..shape.members.len();
             places.map(|place| shape.parity_len(place, self.len())).max()
         };
-        let most = protection.shapes.iter().filter_map(of).max();
-        most.is_some_and(|most| most + TILE <= self.len())
+        protection.shapes.iter().filter_map(of).max()
     }
 
     fn first(self, layout: &Layout) -> TileIndex {
@@ -96,9 +109,10 @@ impl ReadOnly {
         TileRun { region: layout.copies + TILE + region - layout.statics, first }
     }
 
-    /// Returns the tiles of the local parity over it.
-    pub fn parity(self, layout: &Layout) -> TileRun {
-        TileRun { region: layout.readonly, first: self.first(layout) }
+    /// Returns the tiles of the local parity over it in the groups of checkpoint `number`.
+    pub fn parity(self, layout: &Layout, number: CheckpointNumber) -> TileRun {
+        let slot = number.healed_times() % layout.readonly.len() as u64;
+        TileRun { region: layout.readonly[slot as usize], first: self.first(layout) }
     }
 }
 
@@ -118,6 +132,8 @@ mod tests {
     #[test]
     fn copies_of_adjacent_ranges_never_overlap() {
         let layout = Layout::new(64 << 20, 4);
+        let first = CheckpointNumber(3);
+        let numbers = [first, first.next().healed(), first.healed().healed()];
         let mut seed = 1u64;
         let mut random = |below: usize| {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -138,8 +154,10 @@ mod tests {
                 assert_eq!(copy.offset(), layout.copies + TILE + range.at - layout.statics);
                 let stamps = [live, copy].map(|run| layout.stamps(run.region));
                 assert_eq!(stamps, [layout.readonly_stamps; 2]);
-                let parity = layout.stamps(range.parity(&layout).region);
-                assert_eq!(parity, layout.readonly + layout.region_len);
+                for (number, slot) in numbers.into_iter().zip([0, 1, 0]) {
+                    let parity = layout.stamps(range.parity(&layout, number).region);
+                    assert_eq!(parity, layout.readonly[slot] + layout.region_len);
+                }
             }
             for two in ranges.windows(2) {
                 let (one, next) = (two[0], two[1]);
@@ -147,8 +165,9 @@ mod tests {
                 let stamp = |range: ReadOnly| range.live(&layout).first.at() * STAMP;
                 assert!(stamp(one) + one.tiles * STAMP <= stamp(next));
                 assert!(one.copy(&layout).offset() + one.len() <= next.copy(&layout).offset());
-                let parity = one.len() - TILE;
-                assert!(one.parity(&layout).offset() + parity <= next.parity(&layout).offset());
+                let [one_parity, next_parity] =
+                    [one, next].map(|it| it.parity(&layout, numbers[0]));
+                assert!(one_parity.offset() + one.len() <= next_parity.offset());
             }
         }
     }

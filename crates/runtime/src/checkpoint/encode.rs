@@ -70,26 +70,26 @@ pub fn encode(
     job.run(second, &bring);
 }
 
-/// Computes the own parity over a range of the live memory of each PE of the group, as of
-/// checkpoint `number`; passes `half` when half of it is done.
+/// Computes the own parity over a range of the live memory of each PE of the group, for the groups
+/// of checkpoint `target`, sealed as of checkpoint `number`; passes `half` when half of it is done.
 pub fn encode_range(
     world: &World,
     protection: &Protection,
     range: ReadOnly,
-    number: CheckpointNumber,
+    (number, target): (CheckpointNumber, CheckpointNumber),
     half: Point,
 ) {
     let (shape, place) = protection.place(world.me());
     let coverage = &Coverage::of_range(range.range());
     let per_chunk = shape.chunk_len(range.len()) / TILE;
-    let parity = range.parity(world.segments.layout());
+    let parity = range.parity(world.segments.layout(), target);
     let job = Encode { world, protection, coverage, shape, place, per_chunk, number, parity };
     let named: Vec<usize> = (0..shape.layout.parities_of(place).len()).collect();
     let tasks: Vec<Task> = job.tiles(&named).map(Task::whole).collect();
     world.segments.own().populate(parity.offset(), tasks.len() * TILE);
     let (first, second) = tasks.split_at(tasks.len() / 2);
     job.run(first, &|_, _| ());
-    world.members.point(half, number);
+    world.members.point(half, target);
     job.run(second, &|_, _| ());
 }
 

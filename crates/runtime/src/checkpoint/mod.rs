@@ -43,6 +43,8 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
         needed.snapshots.saturating_sub(used.snapshots) + needed.slots.saturating_sub(used.slots);
     // Memory is checked only when the store grows, so the growth of the log is included then.
     let grows = if grows == 0 { 0 } else { grows as u64 + world.log_writer().log_growth() };
+    let ranges = readonly::kept(world, protection) as u64;
+    let grows = grows + if world.members.heals() { ranges } else { 0 };
     // Both queries are slow.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
@@ -51,8 +53,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let intent = Intent {
         digest,
         len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
-        hold: (needed.all() + readonly::kept(world, protection)) as u64
-            + world.log_writer().log_most(),
+        hold: needed.all() as u64 + ranges + world.log_writer().log_most(),
         need: grows + absent,
         available: available.unwrap_or(u64::MAX),
     };

@@ -38,7 +38,23 @@ pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: C
         tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
     };
     world.store.pool.numbers(0..range.tiles, || (), seal);
-    encode_range(world, protection, range, number, Point::ReadOnlyEncode);
+    encode_range(world, protection, range, (number, number), Point::ReadOnlyEncode);
+}
+
+/// Computes the own parity over each range again, for the new groups of checkpoint `target`.
+pub fn encode_anew(world: &World, protection: &Protection, target: CheckpointNumber) {
+    let ranges = world.memory.readonly();
+    let held = world.segments.own().header().readonly.held(world.job()).into_iter();
+    for HeldRange { range, number, .. } in held.filter(|held| ranges.contains(&held.range)) {
+        encode_range(world, protection, range, (number, target), Point::Encode);
+    }
+}
+
+/// Releases the parity over `ranges` that is not for the groups of checkpoint `number`, which all
+/// PEs have decided on.
+pub fn free_other_parity(world: &World, ranges: &[ReadOnly], number: CheckpointNumber) {
+    let other = |range: &ReadOnly| range.parity(world.segments.layout(), number.healed());
+    ranges.iter().for_each(|range| give_back(world, other(range), range.len()));
 }
 
 /// Copies an own range to a second place; its stamps are then those of the copy.
@@ -77,7 +93,7 @@ pub fn settle(world: &World, protection: &Protection, (agreed, len): (Checkpoint
     world.members.point(Point::ReadOnlyAgreed, agreed);
     for HeldRange { range, number, state } in held {
         if !ranges.contains(&range) {
-            forget(world, protection, range);
+            forget(world, range);
         } else if state == RangeState::Copied {
             records.set(job, HeldRange { range, number, state: RangeState::Kept });
             give_back(world, range.copy(world.segments.layout()), range.len());
@@ -102,10 +118,12 @@ pub fn report(world: &World, protection: &Protection) {
 }
 
 /// Drops all that is kept of a range.
-pub fn forget(world: &World, protection: &Protection, range: ReadOnly) {
+pub fn forget(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     world.segments.own().header().readonly.void(world.job(), range);
-    give_back(world, range.parity(layout), parity_len(world, protection, range));
+    let agreed = world.store.agreed();
+    let parities = [agreed, agreed.healed()].map(|number| range.parity(layout, number));
+    parities.into_iter().for_each(|parity| give_back(world, parity, range.len()));
     give_back(world, range.copy(layout), range.len());
 }
 

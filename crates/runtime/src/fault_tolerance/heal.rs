@@ -9,11 +9,11 @@
 //! that number and the count of such encodings, so every PE, also a substitute that adopted nothing
 //! or a job resumed from disk, has both numbers as soon as it has one.
 //!
-//! Left out: the rule, which is in [`raidshmem_core::store::grouped`]; ranges that are read-only,
-//! which keep the groups as they are.
+//! Left out: the rule, which is in [`raidshmem_core::store::grouped`].
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use raidshmem_core::inject::Point;
@@ -25,6 +25,7 @@ use raidshmem_core::store::protection::Protection;
 use tracing::info;
 
 use crate::checkpoint::pages;
+use crate::checkpoint::readonly::free_other_parity;
 use crate::pgas::{World, complain};
 use crate::protocol_memory;
 
@@ -46,6 +47,12 @@ pub(super) fn groups(world: &World) -> Healing {
     let Some(groups) = world.grouping().heal_groups(&last, agreed) else {
         return Healing::Settled;
     };
+    let ranges = world.memory.readonly();
+    if !ranges.iter().all(|range| range.fits(&groups)) {
+        world.grouping().stay(agreed);
+        report_refusal(world, Some(&"their parity over read-only memory would exceed it"));
+        return Healing::Settled;
+    }
     let number = agreed.healed();
     info!("checkpoint {number} is encoded again, in new groups");
     let _healing = world.members.heal();
@@ -61,11 +68,12 @@ pub(super) fn groups(world: &World) -> Healing {
             world.store.set_agreed(number);
             world.completion().begin_interval();
             world.memory.note_saved();
+            free_other_parity(world, &ranges, number);
             Healing::Settled
         }
         At::Refused => {
             world.grouping().stay(agreed);
-            report_refusal(world, refusal);
+            report_refusal(world, refusal.as_ref());
             Healing::Settled
         }
         _ => {
@@ -83,10 +91,10 @@ pub(super) fn keep_groups(
     refusal: Option<Refusal>,
 ) {
     world.grouping().keep_groups(last, number);
-    report_refusal(world, refusal);
+    report_refusal(world, refusal.as_ref());
 }
 
-fn report_refusal(world: &World, refusal: Option<Refusal>) {
+fn report_refusal(world: &World, refusal: Option<&impl Display>) {
     if let Some(refusal) = refusal.filter(|_| world.is_reporter()) {
         complain(&format!("parity groups stay as they are: {refusal}"));
     }

@@ -138,7 +138,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     world.memory.set_readonly(range, false);
     world.segments.guard(world.memory.readonly().iter().map(|range| range.range()).collect());
     if !is_saved {
-        forget(world, &protection, range);
+        forget(world, range);
     }
     Ok(true)
 }

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
+use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::protocol::At;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::operation::Op;
@@ -16,7 +17,7 @@ use raidshmem_core::view::View;
 
 use super::scope::CheckpointScope;
 use crate::checkpoint;
-use crate::checkpoint::{delta, pages, spill};
+use crate::checkpoint::{delta, pages, readonly, spill};
 use crate::pgas::World;
 
 /// The data of this PE in a checkpoint.
@@ -96,6 +97,9 @@ impl Saving {
                 self.changes = Some(changes);
             }
             Op::Encode => {
+                if world.members.heals() && !breaks(Mutant::RangeParityKept) {
+                    readonly::encode_anew(world, protection, number);
+                }
                 let (mut changes, all) = (self.changes.take(), |_| true);
                 let (covered, half) = (self.covered(), (changes.as_mut(), Point::Encode));
                 checkpoint::encode(world, protection, covered, number, &all, half);

@@ -24,7 +24,7 @@ use super::damaged::damaged;
 use super::decode::{ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
-use crate::checkpoint::readonly::{copy_back, forget, parity_len};
+use crate::checkpoint::readonly::{copy_back, forget, free_other_parity, parity_len};
 use crate::checkpoint::tiles::{self, Scratch, StoreTile};
 use crate::pgas::World;
 
@@ -55,13 +55,14 @@ fn all_hold(world: &World, (run, count): (TileRun, usize), number: CheckpointNum
     damaged(world, run.region, tiles, usize::MAX, number) == 0
 }
 
-/// Voids the record of each own range with a damaged tile. Returns true if there is one.
-pub fn void_damaged(world: &World, protection: &Protection) -> bool {
+/// Voids the record of each own range with a damaged tile as of checkpoint `target`. Returns true
+/// if there is one.
+pub fn void_damaged(world: &World, protection: &Protection, target: CheckpointNumber) -> bool {
     let (layout, job) = (world.segments.layout(), world.job());
     let records = &world.segments.own().header().readonly;
     let mut found = false;
     for HeldRange { range, number, state } in records.held(job) {
-        let parity = (range.parity(layout), parity_len(world, protection, range) / TILE);
+        let parity = (range.parity(layout, target), parity_len(world, protection, range) / TILE);
         let bad = |run: (TileRun, usize)| !all_hold(world, run, number);
         if state.holds() && (bad((where_is(world, range, state), range.tiles)) || bad(parity)) {
             records.void(job, range);
@@ -101,7 +102,7 @@ pub fn restore(
             None => {
                 let record = &header.snapshots[protection.snapshot_of(target)];
                 record.void();
-                let number = decode(world, protection, view, range)?;
+                let number = decode(world, protection, view, (range, target))?;
                 unchanged(&world.members, view)?;
                 let held = HeldRange { number, range, state: RangeState::Kept };
                 header.readonly.set(job, held);
@@ -109,9 +110,11 @@ pub fn restore(
             }
         }
     }
-    let gone = |held: &HeldRange| !ranges.contains(&held.range.range());
+    let stay: Vec<ReadOnly> = ranges.iter().filter_map(ReadOnly::of).collect();
+    free_other_parity(world, &stay, target);
+    let gone = |held: &HeldRange| !stay.contains(&held.range);
     for held in header.readonly.held(job).into_iter().filter(gone) {
-        forget(world, protection, held.range);
+        forget(world, held.range);
     }
     world.segments.guard(ranges.to_vec());
     Ok(())
@@ -125,11 +128,12 @@ struct RangeShards<'a> {
 }
 
 impl<'a> RangeShards<'a> {
-    /// Returns the part of the other members of the own group. None if they hold nothing.
+    /// Returns the part of the other members of the own group, as of checkpoint `target`. None if
+    /// they hold nothing.
     fn of_others(
         world: &'a World,
         protection: &'a Protection,
-        range: ReadOnly,
+        (range, target): (ReadOnly, CheckpointNumber),
     ) -> Option<RangeShards<'a>> {
         let (shape, _) = protection.place(world.me());
         let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
@@ -137,7 +141,7 @@ impl<'a> RangeShards<'a> {
         let number = held.iter().flatten().map(|held| held.number).max()?;
         let state = |held: &Option<HeldRange>| held.map_or(RangeState::Kept, |held| held.state);
         let data = held.iter().map(|held| where_is(world, range, state(held))).collect();
-        let runs = (data, range.parity(world.segments.layout()));
+        let runs = (data, range.parity(world.segments.layout(), target));
         let shards = Shards { world, shape, number, len: range.len(), runs };
         Some(RangeShards { shards, lost: held.iter().map(Option::is_none).collect() })
     }
@@ -157,15 +161,16 @@ impl<'a> RangeShards<'a> {
     }
 }
 
-/// Decodes the own part of a range and of its parity. Returns the checkpoint of its tiles' seals.
+/// Decodes the own part of a range and of its parity, as of checkpoint `target`. Returns the
+/// checkpoint of its tiles' seals.
 fn decode(
     world: &World,
     protection: &Protection,
     view: &View,
-    range: ReadOnly,
+    (range, target): (ReadOnly, CheckpointNumber),
 ) -> Result<CheckpointNumber, Changed> {
     let (shape, place) = protection.place(world.me());
-    let Some(of_range) = RangeShards::of_others(world, protection, range) else {
+    let Some(of_range) = RangeShards::of_others(world, protection, (range, target)) else {
         unchanged(&world.members, view)?;
         world.members.abort(LOST);
     };
@@ -235,7 +240,7 @@ pub fn tile_at(
     let layout = world.segments.layout();
     let at = match nth.checked_sub(range.tiles) {
         None => StoreTile::own(world, range.live(layout), nth),
-        Some(nth) => StoreTile::own(world, range.parity(layout), nth),
+        Some(nth) => StoreTile::own(world, range.parity(layout, world.store.agreed()), nth),
     };
     Some((at, number))
 }
@@ -249,7 +254,8 @@ pub fn recover(
     out: &mut [u8],
 ) -> Option<Vec<Pe>> {
     let (HeldRange { range, .. }, nth) = find(world, protection, nth)?;
-    let of_range = RangeShards::of_others(world, protection, range)?;
+    let agreed = world.store.agreed();
+    let of_range = RangeShards::of_others(world, protection, (range, agreed))?;
     let (_, place) = protection.place(world.me());
     let tile = of_range.own(place, nth)?;
     of_range.shards.recover(tile, of_range.lost(tile), &mut Vec::new(), out)

@@ -34,7 +34,7 @@ pub fn verify(
     let whole = StoreFinding::lost(&shape.layout, place);
     let mut found = whole;
     world.segments.unshadow();
-    let lacks = all && readonly::void_damaged(world, protection);
+    let lacks = all && readonly::void_damaged(world, protection, target);
     let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {

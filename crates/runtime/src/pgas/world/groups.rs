@@ -34,8 +34,8 @@ impl Grouping<'_> {
         lock(&self.world.store.groups).note_places(view);
     }
 
-    /// Chooses the groups for checkpoint `number`; `last` are those of the previous one. Groups do
-    /// not change while ranges are read-only: their only parity was encoded with the last groups.
+    /// Chooses the groups for checkpoint `number`; `last` are those of the previous one. While
+    /// ranges are read-only, groups change in recoveries only, where their parity is encoded again.
     pub(crate) fn choose_groups(
         self,
         last: &Arc<Protection>,
@@ -55,9 +55,8 @@ impl Grouping<'_> {
         agreed: CheckpointNumber,
     ) -> Option<Arc<Protection>> {
         let job = (&self.world.settings, &self.world.job.domains);
-        let (at, may_change) =
-            ((agreed, self.world.members.joined()), self.world.memory.readonly().is_empty());
-        lock(&self.world.store.groups).heal(job, last, at, may_change)
+        let at = (agreed, self.world.members.joined());
+        lock(&self.world.store.groups).heal(job, last, at)
     }
 
     /// Gives up encoding checkpoint `agreed` again in this view, because memory is short.
