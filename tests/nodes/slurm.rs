@@ -332,6 +332,31 @@ fn a_job_of_sbatch_continues_without_its_lost_hosts_on_the_spare_ones() {
     }
 }
 
+/// Slurm drains a host: its PE moves to the spare one, and nothing is computed again.
+#[test]
+fn a_host_that_slurm_drains_leaves_the_job() {
+    needs!(has_ucx);
+    const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "49152", "--halo", "32"];
+    let slurm = Slurm::start(4);
+    let script = format!(
+        "export SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M\n\
+         {} -n 3 --verbose {} {}\necho status $?",
+        env!("CARGO_BIN_EXE_oshrun"),
+        program("jacobi").display(),
+        LONG.join(" ")
+    );
+    let job = slurm.submit(&["--nodes=4", "--ntasks-per-node=1"], &script);
+    slurm.wait_for_line("checkpoint 3: ");
+    slurm.ask(&["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=repair"]);
+    slurm.wait_for_line("node 1 is drained after the next checkpoint, since Slurm drains n1");
+    slurm.wait_for_line("node 1 is drained: PE 1 moved to node 3; nothing was computed again");
+    slurm.wait_for_end(&job);
+    let output = slurm.output();
+    assert!(output.contains("status 0\n"), "{output}");
+    assert_eq!(jacobi::sum(&output), Some(jacobi::serial(LONG).as_str()), "{output}");
+    assert_eq!(output.matches("since Slurm drains").count(), 1, "{output}");
+}
+
 /// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops
 /// with its state on disk, is queued again, and resumes from there.
 #[test]

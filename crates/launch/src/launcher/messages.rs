@@ -120,13 +120,20 @@ impl Launcher {
         if let Some(why) = self.machine.refuses_drain(node) {
             return format!("{}{why}", query::REFUSED);
         }
+        let when = self.drain(node, "as requested");
+        format!("node {node} is drained {when}\n")
+    }
+
+    /// Begins to drain a node, which is not refused, for that reason. Returns the time at which its
+    /// PEs move.
+    pub(super) fn drain(&mut self, node: u32, why: &str) -> &'static str {
         let when = match self.machine.view().nodes().any(|at| at == node) {
             true => "after the next checkpoint",
             false => "now, since it carries no PE",
         };
-        self.events.news(&format!("node {node} is drained {when}, as requested"));
+        self.events.news(&format!("node {node} is drained {when}, {why}"));
         self.handle(MembershipEvent::Drain { node });
-        format!("node {node} is drained {when}\n")
+        when
     }
 
     /// Ends the job because its PEs cannot reach each other. Every PE sends Hello before its agent

@@ -53,6 +53,7 @@ mod placement;
 mod poll_token;
 mod report;
 mod signals;
+mod slurm;
 mod standing;
 mod statistics;
 mod status;
@@ -76,6 +77,7 @@ use nodes::Nodes;
 use placement::PlacementReport;
 use poll_token::PollToken;
 use signals::Signals;
+use slurm::SlurmHosts;
 use standing::StatusDisplay;
 use storing::DiskEvent;
 
@@ -100,6 +102,8 @@ struct Launcher {
     disk: Option<SetWriter>,
     /// The sets to fall back to, if checkpoints are written to disk.
     falling: Option<FallBack>,
+    /// The hosts of a Slurm allocation.
+    slurm: Option<SlurmHosts>,
     /// True if PEs are on several hosts without a fabric between them.
     no_fabric_between_hosts: bool,
 }
@@ -140,6 +144,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
         input: input::send(ready).map_err(system("standard input"))?,
         disk: SetWriter::new(ready, &job),
         falling: FallBack::new(ready, &job),
+        slurm: SlurmHosts::new(ready).map_err(system("thread for Slurm"))?,
         no_fabric_between_hosts: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     let decisions = launcher.detection.begin();
@@ -211,6 +216,7 @@ impl Launcher {
             self.receive_heartbeats();
             self.check_clocks();
             self.answer_callers();
+            self.follow_slurm();
             self.send_input();
             self.status.draw(&self.machine, &self.nodes, &self.events);
             for pe in self.rests.over() {
@@ -236,6 +242,8 @@ impl Launcher {
         fds.extend(self.listener.iter().flat_map(Listener::fds));
         fds.extend(self.diagnosis.fds());
         fds.extend(self.input.as_ref().and_then(input::Sent::fd));
+        let slurm = self.slurm.as_ref().map(SlurmHosts::fd);
+        fds.extend(slurm.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         sources.resize(fds.len(), PollToken::Other);
         let _ = poll(&mut fds, self.left().map(timespec).as_ref());
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
@@ -251,7 +259,8 @@ impl Launcher {
         let times = [listener, self.nodes.late(), self.diagnosis.deadline(), self.status.next()];
         let end = self.end.left(now, self.events.now(), self.machine.unrecoverable());
         let search = self.falling.as_ref().and_then(|falling| falling.left(now));
-        let limits = [self.detection.left(), self.rests.left(now), end, search];
+        let slurm = self.slurm.as_ref().and_then(|slurm| slurm.left(now));
+        let limits = [self.detection.left(), self.rests.left(now), end, search, slurm];
         let limits = limits.into_iter().chain(times.map(|time| time.map(left)));
         // Add a nanosecond, so that the timer has expired on wake-up.
         limits.flatten().min().map(|left| left + Duration::from_nanos(1))
