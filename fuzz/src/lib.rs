@@ -29,7 +29,7 @@ use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_core::view::{DrainRequest, Member, View};
+use raidshmem_core::view::{Member, MoveRequest, View};
 use raidshmem_launch::cli::args::Args;
 use raidshmem_launch::cli::hosts;
 use raidshmem_report::page::page;
@@ -179,7 +179,7 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             10 => said(PeMessage::Verdict { status: 3, words: String::new() }),
             11 => Up::StopSignal,
             12 => {
-                let request = DrainRequest { serial: 1, node: a % 4 };
+                let request = MoveRequest { serial: 1, node: a % 4, joins: a % 2 == 1 };
                 let (view, checkpoint) = (ViewNumber(b.into()), CheckpointNumber(1));
                 said(PeMessage::Drained { request, view, checkpoint })
             }

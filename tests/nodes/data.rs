@@ -73,6 +73,34 @@ fn a_host_is_drained_and_nothing_is_computed_again() {
     }
 }
 
+/// A host is lost, and later another one joins: the PE that shares a host moves there.
+#[test]
+fn a_host_that_joins_takes_the_pe_that_shares_one() {
+    const LONGER: &[&str] = &["--bytes", "1M", "--sweeps", "24576", "--halo", "32"];
+    needs!(has_ucx);
+    let net = Net::new(5);
+    let job = net.job(&[1, 1, 1, 1]).args(&["--verbose", "--fabric", "ucx"]).mode("raid5");
+    let mut run = jacobi::job(job.with_orphans(), LONGER).until("checkpoint 3: ");
+    processes::signal(agent(&run, 2).pid, Signal::KILL);
+    run.wait_for("parity groups change from checkpoint ");
+    let job = run.launcher().to_string();
+    let add = |host: &str| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{job}/ns/net")).arg(env!("CARGO_BIN_EXE_oshrun"));
+        command.args(["--add", host, &job]).output().expect("nsenter runs")
+    };
+    let none = add("nowhere");
+    assert!(none.status.success(), "its agent fails later: {none:?}");
+    run.wait_for("nowhere does not join the job: ");
+    let asked = add(&net.host(4));
+    assert!(asked.status.success(), "{asked:?}");
+    run.wait_for("PE 2 moved to node 5; nothing was computed again");
+    processes::signal(agent(&run, 5).pid, Signal::KILL);
+    let outcome = run.finish();
+    outcome.right_sum(LONGER).says("node 5 has joined, and PE 2 moves there");
+    outcome.says("node 5 was lost with PE 2").says(": 1 group of 4, parity 1");
+}
+
 #[test]
 fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
     needs!(has_ucx);

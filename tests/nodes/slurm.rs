@@ -347,6 +347,14 @@ fn a_host_that_slurm_drains_leaves_the_job() {
     );
     let job = slurm.submit(&["--nodes=4", "--ntasks-per-node=1"], &script);
     slurm.wait_for_line("checkpoint 3: ");
+    let launcher = slurm.of_jobs().into_iter().find(|found| found.words.contains("oshrun -n 3"));
+    let launcher = launcher.expect("the launcher").pid.to_string();
+    let words = ["--add", "n9", &launcher];
+    let command =
+        [&["nsenter", "--net", "--target", &launcher, env!("CARGO_BIN_EXE_oshrun")][..], &words];
+    let refused = slurm.command(&slurm.daemons.net.hub(), &command.concat()).output();
+    let said = String::from_utf8_lossy(&refused.expect("nsenter runs").stderr).into_owned();
+    assert!(said.ends_with(": n9 is not in the allocation of the job\n"), "{said}");
     slurm.ask(&["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=repair"]);
     slurm.wait_for_line("node 1 is drained after the next checkpoint, since Slurm drains n1");
     slurm.wait_for_line("node 1 is drained: PE 1 moved to node 3; nothing was computed again");

@@ -11,13 +11,13 @@ use super::support::stall::{let_end, let_on};
 use super::support::{Job, Outcome, Running, program, sample, sample_long};
 
 /// The line once the PEs of a node have moved.
-const MOVED: &str = "; nothing was computed again";
+pub(super) const MOVED: &str = "; nothing was computed again";
 /// The steps of the program with one pause.
-const STEPS: usize = 6;
+pub(super) const STEPS: usize = 6;
 /// The checkpoint after which a node is drained that was asked for in the first pause.
-const AT: u32 = 4;
+pub(super) const AT: u32 = 4;
 
-fn ask(words: &[&str]) -> Output {
+pub(super) fn ask(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_oshrun")).args(words).output().expect("oshrun runs")
 }
 
@@ -49,11 +49,11 @@ fn refused(run: &Running, node: u32, why: &str) {
     assert!(err.starts_with(&begin) && err.contains(why) && err.lines().count() == 1, "{err}");
 }
 
-fn job(words: &[&str]) -> Job {
+pub(super) fn job(words: &[&str]) -> Job {
     Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(words)
 }
 
-fn with_program(job: Job, pauses: &str) -> Job {
+pub(super) fn with_program(job: Job, pauses: &str) -> Job {
     job.program(&program("drain"), &[pauses]).leaves("go")
 }
 
@@ -62,7 +62,7 @@ fn paused(words: &[&str]) -> Running {
 }
 
 /// Returns the line with the sum of a job without losses.
-fn sum_of_a_whole_job(pauses: &str) -> String {
+pub(super) fn sum_of_a_whole_job(pauses: &str) -> String {
     let mut run = with_program(job(&[]), pauses).until("ready");
     for _ in 1..pauses.parse().expect("a number") {
         let_on(&run);
@@ -72,7 +72,7 @@ fn sum_of_a_whole_job(pauses: &str) -> String {
 }
 
 #[track_caller]
-fn sum(outcome: &Outcome) -> String {
+pub(super) fn sum(outcome: &Outcome) -> String {
     outcome.status(0);
     let line = outcome.out.lines().find(|line| line.starts_with("sum "));
     outcome.check(line.is_some(), "a sum was expected");
@@ -93,7 +93,7 @@ fn computes(outcome: &Outcome, steps: usize, may: impl Fn(usize) -> bool) {
 
 /// Checks that each PE has computed each step once.
 #[track_caller]
-fn repeats_nothing(outcome: &Outcome, steps: usize) {
+pub(super) fn repeats_nothing(outcome: &Outcome, steps: usize) {
     computes(outcome, steps, |times| times == 1);
 }
 

@@ -81,6 +81,7 @@ mod heal;
 mod inherited;
 mod input;
 mod interval;
+mod join;
 mod json;
 mod kernels;
 mod kill;

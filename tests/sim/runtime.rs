@@ -117,7 +117,7 @@ impl Job {
                     self.at(self.now + ms, What::Up(MembershipEvent::Rested { pe }));
                 }
                 Action::KillNode { .. } | Action::Lost { .. } | Action::Survives(_) => {}
-                Action::Drained { .. } => {} // nobody asks for it
+                Action::Drained { .. } | Action::Moved { .. } => {} // nobody asks for it
                 Action::GiveUp { .. } | Action::ChooseSet { .. } => {} // its jobs write no sets
                 Action::Say(_) | Action::Tell(_) => {}
             }

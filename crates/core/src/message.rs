@@ -19,7 +19,7 @@ use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Fabric, Settings};
 pub use crate::step::RecoveryStep;
-use crate::view::{DrainRequest, PES_MAX, View};
+use crate::view::{MoveRequest, PES_MAX, View};
 pub use heartbeat::{Beat, CounterEnd, Party};
 pub use progress::{ChangedTiles, FoundBy, ProgressReport, Reader, Scrubbed};
 
@@ -57,7 +57,9 @@ pub struct Job {
 impl Job {
     /// Returns the machine of a node.
     pub fn machine(&self, node: u32) -> u32 {
-        self.machine_of.get(node as usize).copied().unwrap_or(node)
+        // Without an engine all nodes are agents on one machine.
+        let of_a_node_that_joined = if self.fabric == Fabric::Shm { 0 } else { node };
+        self.machine_of.get(node as usize).copied().unwrap_or(of_a_node_that_joined)
     }
 
     /// Returns true if its parts are consistent and within bounds; other jobs are not started.
@@ -291,7 +293,7 @@ pub enum Down {
     /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
     /// Announce to the PEs the node that is drained after the next checkpoint, or that none is.
-    Drain(Option<DrainRequest>),
+    Drain(Option<MoveRequest>),
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// More of PE 0's standard input; no bytes mark its end.
@@ -406,7 +408,7 @@ pub enum PeMessage {
     Finalized,
     /// A member of view `view` on the node of that request, it waits in the call of `checkpoint`,
     /// which every PE has: it may be killed, and nothing is lost.
-    Drained { request: DrainRequest, view: ViewNumber, checkpoint: CheckpointNumber },
+    Drained { request: MoveRequest, view: ViewNumber, checkpoint: CheckpointNumber },
     /// `shmem_global_exit`, or an end for the reason in `words`.
     GlobalExit { status: i32, words: Option<String> },
 }

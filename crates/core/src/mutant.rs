@@ -117,6 +117,8 @@ rules! {
     NoCopyBeforeWrites = "no-copy-before-writes", processes, "readonly::a_loss_in_any_step";
     /// Parity over read-only memory is not encoded again in new groups.
     RangeParityKept = "range-parity-kept", processes, "readonly::new_groups_protect";
+    /// More PEs of a group move at a time than its parity covers.
+    GroupEmptied = "group-emptied", unit, "moves_even_out_the_load_within_the_parity";
     /// Memory is counted per job, not per machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
     /// A program that never asks why a checkpoint was refused is refused forever.

@@ -70,25 +70,30 @@ pub struct Member {
     pub with_node: bool,
 }
 
-/// A request to drain a node: after the next checkpoint its PEs move to other places.
+/// A request that PEs move after the next checkpoint: those of a node that is drained, or some to a
+/// node that has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct DrainRequest {
+pub struct MoveRequest {
     /// The number of the request in its job, from 1.
     pub serial: u32,
     /// The node.
     pub node: u32,
+    /// True if the node has joined, false if it is drained.
+    pub joins: bool,
 }
 
-impl DrainRequest {
+impl MoveRequest {
     /// Encodes an optional request in one word, None as 0; a later request gives a higher word.
-    pub fn pack(request: Option<DrainRequest>) -> u64 {
-        request.map_or(0, |DrainRequest { serial, node }| u64::from(serial) << 32 | u64::from(node))
+    pub fn pack(request: Option<MoveRequest>) -> u64 {
+        request.map_or(0, |MoveRequest { serial, node, joins }| {
+            u64::from(serial) << 33 | u64::from(joins) << 32 | u64::from(node)
+        })
     }
 
     /// Decodes a word: the inverse of `pack`.
-    pub fn unpack(word: u64) -> Option<DrainRequest> {
-        let (serial, node) = ((word >> 32) as u32, word as u32);
-        (serial > 0).then_some(DrainRequest { serial, node })
+    pub fn unpack(word: u64) -> Option<MoveRequest> {
+        let (serial, node, joins) = ((word >> 33) as u32, word as u32, word >> 32 & 1 == 1);
+        (serial > 0).then_some(MoveRequest { serial, node, joins })
     }
 }
 
@@ -166,10 +171,12 @@ mod tests {
 
     #[test]
     fn a_later_request_has_a_higher_word() {
-        let of = |serial, node| Some(DrainRequest { serial, node });
-        let all = [None, of(1, 0), of(1, 7), of(2, 0), of(u32::MAX, u32::MAX)];
-        assert_eq!(all.map(DrainRequest::pack).map(DrainRequest::unpack), all);
-        assert!(all.map(DrainRequest::pack).is_sorted());
+        let of = |serial, node, joins| Some(MoveRequest { serial, node, joins });
+        let last = (u32::MAX >> 1, u32::MAX);
+        let all =
+            [None, of(1, 0, false), of(1, 7, true), of(2, 0, false), of(last.0, last.1, true)];
+        assert_eq!(all.map(MoveRequest::pack).map(MoveRequest::unpack), all);
+        assert!(all.map(MoveRequest::pack).is_sorted());
     }
 
     #[test]

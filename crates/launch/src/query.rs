@@ -39,6 +39,10 @@ const STACK: usize = 64 << 10;
 const NAME: &str = "raidshmem-job-";
 /// The beginning of the line of a request to drain a node; its number follows.
 const DRAIN: &str = "--drain ";
+/// The beginning of the line of a request that a host joins; the host follows.
+const ADD: &str = "--add ";
+/// The length in bytes that no host with a number of PEs has.
+const HOST_LEN: usize = 300;
 /// The number of digits that no node number has.
 const NODE_DIGITS: usize = 7;
 /// The maximum length of a job's command line in a list of jobs, in characters.
@@ -58,7 +62,7 @@ pub enum AnswerForm {
 }
 
 /// A question to a running job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// The last events of its processes, and the calls they wait in.
     Dump,
@@ -70,6 +74,11 @@ pub enum Asked {
     Drain {
         /// The node.
         node: u32,
+    },
+    /// A request that a host joins the job.
+    Add {
+        /// The host, with the number of its PEs, as `--hosts` names it.
+        host: String,
     },
 }
 
@@ -83,20 +92,22 @@ impl Asked {
     ];
 
     /// Returns the command-line option that asks this.
-    pub const fn option(self) -> &'static str {
+    pub const fn option(&self) -> &'static str {
         match self {
             Asked::Dump => "--dump",
             Asked::Status(_) => "--status",
             Asked::Stop => "--stop",
             Asked::Drain { .. } => "--drain",
+            Asked::Add { .. } => "--add",
         }
     }
 
     /// Returns the line sent to ask this, without its end.
-    fn line(self) -> String {
+    fn line(&self) -> String {
         match self {
             Asked::Status(AnswerForm::Json) => "--status=json".to_owned(),
             Asked::Drain { node } => format!("{DRAIN}{node}"),
+            Asked::Add { host } => format!("{ADD}{host}"),
             plain => plain.option().to_owned(),
         }
     }
@@ -104,14 +115,19 @@ impl Asked {
     /// Parses a whole line.
     fn parse(line: &[u8]) -> Option<Asked> {
         let plain = Asked::PLAIN.into_iter().find(|asked| asked.line().as_bytes() == line);
-        plain.or_else(|| Some(Asked::Drain { node: digits_of_drain(line)?.parse().ok()? }))
+        let drain = || Some(Asked::Drain { node: digits_of_drain(line)?.parse().ok()? });
+        let add =
+            || Some(Asked::Add { host: host_of_add(line).filter(|it| !it.is_empty())?.into() });
+        plain.or_else(drain).or_else(add)
     }
 
     /// Returns true if a line may begin so.
     fn is_begun(bytes: &[u8]) -> bool {
-        let lines = Asked::PLAIN.into_iter().map(Asked::line).chain([DRAIN.to_owned()]);
-        lines.into_iter().any(|line| line.as_bytes().starts_with(bytes))
+        let plain = Asked::PLAIN.iter().map(Asked::line);
+        let mut lines = plain.chain([DRAIN, ADD].map(str::to_owned));
+        lines.any(|line| line.as_bytes().starts_with(bytes))
             || digits_of_drain(bytes).is_some()
+            || host_of_add(bytes).is_some()
     }
 }
 
@@ -120,6 +136,13 @@ fn digits_of_drain(line: &[u8]) -> Option<&str> {
     let digits = str::from_utf8(line.strip_prefix(DRAIN.as_bytes())?).ok()?;
     let is_number = digits.len() < NODE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(digits)
+}
+
+/// Returns the bytes so far of the host in a request that it joins.
+fn host_of_add(line: &[u8]) -> Option<&str> {
+    let host = str::from_utf8(line.strip_prefix(ADD.as_bytes())?).ok()?;
+    let is_host = host.len() < HOST_LEN && host.bytes().all(|byte| byte.is_ascii_graphic());
+    is_host.then_some(host)
 }
 
 /// Parses the bytes a caller has sent so far: None if more are needed, an error if they match no
@@ -317,15 +340,16 @@ fn jobs() -> Vec<Running> {
 }
 
 /// Returns the job named by `asked`, or the only one if `asked` is empty.
-fn meant(what: Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Result<u32, AskError> {
+fn meant(what: &Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Result<u32, AskError> {
     if !asked.is_empty() {
         let asked = asked.to_owned();
+        let what = what.clone();
         return asked.parse().map_err(|_| AskError::NoJob { what, asked, there: jobs() });
     }
     let there = jobs();
     match there.as_slice() {
         [one] => Ok(one.job),
-        _ => Err(AskError::WhichJob { what, there }),
+        _ => Err(AskError::WhichJob { what: what.clone(), there }),
     }
 }
 
@@ -334,8 +358,8 @@ fn meant(what: Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Resul
 /// # Errors
 /// [`AskError`].
 pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
-    let job = meant(what, asked, jobs)?;
-    let no_job = |_| AskError::NoJob { what, asked: job.to_string(), there: jobs() };
+    let job = meant(&what, asked, jobs)?;
+    let no_job = |_| AskError::NoJob { what: what.clone(), asked: job.to_string(), there: jobs() };
     let connected = address(job).and_then(|address| UnixStream::connect_addr(&address));
     let mut stream = connected.map_err(no_job)?;
     let mut text = String::new();
@@ -343,7 +367,7 @@ pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
         .set_read_timeout(Some(ANSWER))
         .and_then(|()| stream.write_all(format!("{}\n", what.line()).as_bytes()))
         .and_then(|()| stream.read_to_string(&mut text))
-        .map_err(|error| AskError::NoAnswer { what, job, error })?;
+        .map_err(|error| AskError::NoAnswer { what: what.clone(), job, error })?;
     if text.is_empty() {
         let error = io::Error::from(ErrorKind::PermissionDenied);
         return Err(AskError::NoAnswer { what, job, error });
@@ -360,7 +384,7 @@ mod tests {
 
     #[test]
     fn an_incomplete_word_is_waited_for_while_it_may_match() {
-        for begun in ["", "-", "--", "--sta", "--status=js", "--dump", "--drain", "--drain 1"] {
+        for begun in ["", "-", "--", "--sta", "--status=js", "--dump", "--drain 1", "--add n7"] {
             assert_eq!(request(begun.as_bytes()), None, "{begun}");
         }
         assert_eq!(request(b"--status\n"), Some(Ok(Asked::Status(AnswerForm::Text))));
@@ -368,6 +392,11 @@ mod tests {
         assert_eq!(request(b"--dump\n"), Some(Ok(Asked::Dump)));
         assert_eq!(request(b"--stop\n"), Some(Ok(Asked::Stop)));
         assert_eq!(request(b"--drain 10\n"), Some(Ok(Asked::Drain { node: 10 })));
+        let add = |host: &str| Some(Ok(Asked::Add { host: host.to_owned() }));
+        assert_eq!(request(b"--add n7:2\n"), add("n7:2"));
+        for none in ["--add \n", "--add a b", &format!("--add {}", "x".repeat(300))] {
+            assert_eq!(request(none.as_bytes()), Some(Err(())), "{none}");
+        }
         for none in ["--drain \n", "--drain x", "--drain -1\n", "--drain 1 2", "--drain 1\n1"] {
             assert_eq!(request(none.as_bytes()), Some(Err(())), "{none}");
         }
@@ -380,7 +409,7 @@ mod tests {
     fn the_only_job_need_not_be_named() {
         let running = |job, words: &str| Running { job, words: words.to_owned() };
         let job = |asked, jobs: &[Running]| {
-            meant(Asked::Status(AnswerForm::Text), asked, || jobs.to_vec())
+            meant(&Asked::Status(AnswerForm::Text), asked, || jobs.to_vec())
                 .map_err(|error| error.to_string())
         };
         let (one, two) = (running(7, "-n 2 ./a"), running(9, &"x".repeat(99)));

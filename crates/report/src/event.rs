@@ -57,6 +57,10 @@ pub enum What {
     /// A node was drained on request after that checkpoint: each PE of `pes` is now on the node of
     /// `to` at its place. `repeats` if PEs may compute again what followed the checkpoint.
     Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
+    /// A host joined the running job, as that node.
+    Joined { node: u32, name: String },
+    /// PEs moved to that node, which had joined, after that checkpoint: like `Drained`.
+    Moved { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
     /// Another process took over that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
     /// More was lost than the parity covers, for the reason `why`: all PEs begin again from that
@@ -83,14 +87,16 @@ impl What {
             What::Lost { .. } => &[Recovery, Story, Statistics, Metrics],
             What::Started | What::Replaced { .. } => &[Story],
             What::Survives(_) => &[Story, Metrics],
-            What::Drained { .. } => &[Statistics],
+            What::Drained { .. } | What::Moved { .. } => &[Statistics],
             What::Stored { .. } => &[Statistics, Metrics, Lines],
             What::NotStored { .. } => &[Metrics],
             What::FellBack { .. } => &[Story, Statistics, Metrics],
             What::Report(report) => report.readers(),
-            What::Began { .. } | What::Said { .. } | What::LeftOut { .. } | What::Ended { .. } => {
-                &[]
-            }
+            What::Began { .. }
+            | What::Joined { .. }
+            | What::Said { .. }
+            | What::LeftOut { .. }
+            | What::Ended { .. } => &[],
         }
     }
 
@@ -102,13 +108,16 @@ impl What {
     /// Returns the PEs that it names.
     pub fn pes(&self) -> Vec<Pe> {
         match self {
-            What::Lost { pes, .. } | What::Drained { pes, .. } => pes.clone(),
+            What::Lost { pes, .. } | What::Drained { pes, .. } | What::Moved { pes, .. } => {
+                pes.clone()
+            }
             What::Survives(survival) => survival.fatal_pes.clone(),
             What::Replaced { pe, .. } => vec![*pe],
             What::FellBack { rebuilt, .. } => rebuilt.clone(),
             What::Report(report) => report.pes(),
             What::Began { .. }
             | What::Started
+            | What::Joined { .. }
             | What::Stored { .. }
             | What::NotStored { .. }
             | What::Said { .. }
@@ -121,7 +130,10 @@ impl What {
     pub fn node(&self) -> Option<u32> {
         match self {
             What::Lost { node, .. } => *node,
-            What::Replaced { node, .. } | What::Drained { node, .. } => Some(*node),
+            What::Replaced { node, .. }
+            | What::Drained { node, .. }
+            | What::Joined { node, .. }
+            | What::Moved { node, .. } => Some(*node),
             What::Began { .. }
             | What::Started
             | What::Stored { .. }

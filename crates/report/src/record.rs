@@ -11,7 +11,7 @@ use raidshmem_core::seconds;
 use raidshmem_core::view::PES_MAX;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, What};
 use crate::job::JobRecord;
 
 /// Version of the format.
@@ -183,7 +183,12 @@ impl Record {
 
     /// Returns a description of a name that does not exist.
     fn unsound(&self) -> Option<String> {
-        let (pes, nodes) = (self.job.node_of.len(), self.job.nodes.len());
+        let joined = self.events.iter().filter_map(|event| match event.what {
+            What::Joined { node, .. } => Some(node as usize + 1),
+            _ => None,
+        });
+        let nodes = joined.max().unwrap_or_default().max(self.job.nodes.len());
+        let pes = self.job.node_of.len();
         if pes == 0 || pes > PES_MAX {
             return Some(format!("{pes} PEs; expected 1 to {PES_MAX}"));
         }
@@ -204,7 +209,6 @@ impl Record {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::event::What;
 
     /// Returns a job of four PEs on four nodes that lost nothing.
     pub(crate) fn record() -> Record {

@@ -310,7 +310,7 @@ impl Job {
                     self.at(time, What::Up(Box::new(MembershipEvent::Rested { pe })));
                 }
                 Action::KillNode { .. } | Action::Lost { .. } | Action::Survives(_) => {}
-                Action::Drained { .. } => {} // nobody asks for it
+                Action::Drained { .. } | Action::Moved { .. } => {} // nobody asks for it
                 Action::GiveUp { .. } | Action::ChooseSet { .. } => {} // its jobs write no sets
                 Action::Say(line) => self.note(|| line),
                 Action::Tell(_) => {}

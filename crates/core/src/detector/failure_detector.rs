@@ -100,6 +100,15 @@ struct Node {
     cut_off: bool,
 }
 
+impl Node {
+    /// Creates a node in contact with the launcher at `contact`.
+    fn new(contact: MachineTime) -> Node {
+        let (renewer, children, given_up) = (None, BTreeSet::new(), None);
+        let (accused_by, asked, opinion, cut_off) = (None, None, None, false);
+        Node { contact, renewer, children, given_up, accused_by, asked, opinion, cut_off }
+    }
+}
+
 /// The failure detector, one per job, in the launcher.
 #[derive(Debug)]
 pub struct FailureDetector {
@@ -128,15 +137,8 @@ impl FailureDetector {
         timing: Timing,
         now: MachineTime,
     ) -> FailureDetector {
-        let node = |number| {
-            let (contact, renewer, children, given_up) = (now, None, BTreeSet::new(), None);
-            let (accused_by, asked, opinion, cut_off) = (None, None, None, false);
-            let node =
-                Node { contact, renewer, children, given_up, accused_by, asked, opinion, cut_off };
-            (number, node)
-        };
-        let nodes: BTreeMap<u32, Node> = nodes.map(node).collect();
-        let degree = if ring { degree } else { nodes.len().max(1) };
+        let nodes: BTreeMap<u32, Node> = nodes.map(|node| (node, Node::new(now))).collect();
+        let degree = if ring { degree } else { usize::MAX };
         FailureDetector {
             timing,
             direct: nodes.keys().copied().collect(),
@@ -157,6 +159,19 @@ impl FailureDetector {
         let (nodes, now) = (self.direct.clone(), self.looked);
         let mut decisions: Vec<_> = nodes.iter().filter_map(|&node| self.watch(node)).collect();
         decisions.extend(nodes.into_iter().flat_map(|node| self.attach(now, node)));
+        decisions
+    }
+
+    /// Adds a node that has joined, in contact at `now`.
+    pub fn add(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
+        self.nodes.insert(node, Node::new(now));
+        self.direct.insert(node);
+        self.tree.add(node);
+        let before = self.nodes.range(..node).next_back().or(self.nodes.iter().next_back());
+        let before = before.map(|(&before, _)| before);
+        let watched = before.into_iter().chain([node]).filter_map(|node| self.watch(node));
+        let mut decisions: Vec<_> = watched.collect();
+        decisions.extend(self.attach(now, node));
         decisions
     }
 

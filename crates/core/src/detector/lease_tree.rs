@@ -44,6 +44,12 @@ impl LeaseTree {
         self.places.get(above).copied()
     }
 
+    /// Adds a node, in the last place.
+    pub fn add(&mut self, node: u32) {
+        self.place_of.insert(node, self.places.len());
+        self.places.push(node);
+    }
+
     /// Removes `node` and returns the node that took its place, if any.
     pub fn remove(&mut self, node: u32) -> Option<u32> {
         let place = self.place_of.remove(&node)?;
@@ -75,8 +81,11 @@ mod tests {
                 assert!(tree.places.len() > above || depth == 0, "{depth} levels are too many");
                 tree.remove(lost);
                 assert_eq!(tree.parent(lost), None, "it is not there any more");
+                if lost == 0 {
+                    tree.add(count); // a node that has joined
+                }
             }
-            assert!(tree.places.is_empty(), "all were lost once");
+            assert_eq!(tree.places, [count], "all others were lost once");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Planned losses: a node is drained of its PEs right after a checkpoint, so that no work is lost.
+//! Planned moves: right after a checkpoint, so that no work is lost, a node is drained of its PEs,
+//! or some PEs move to a node that has joined.
 //!
 //! Part of the machine in [`super`].
 //!
@@ -15,13 +16,14 @@
 //!    v
 //! the drain is reported
 //! ```
+//! PEs that move to a node that has joined are killed instead of their nodes.
 //!
-//! Invariants: one node is drained at a time; PEs never wait for a request that was withdrawn,
+//! Invariants: one request at a time; PEs never wait for a request that was withdrawn,
 //! since each request has a number of its own; PEs see the loss of the node before the end of its
 //! request, so that none continues; a node is killed only if the job survives its loss at
 //! that moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::decisions::Decisions;
 use super::event::Action;
@@ -31,8 +33,9 @@ use super::processes::Processes;
 use super::survey::Survey;
 use crate::message::Down;
 use crate::mutant::{Mutant, breaks};
+use crate::placement::balance::{self, PlacesNow};
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
-use crate::view::{DrainRequest, View};
+use crate::view::{MoveRequest, View};
 
 /// A reason why a node is not drained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +45,8 @@ pub enum DrainRefusal {
     NoNode { node: u32, living: Vec<u32> },
     #[error("node {node} is being drained: wait until its PEs have moved")]
     Busy { node: u32 },
+    #[error("PEs are about to move to node {node}: wait until they have moved")]
+    Filling { node: u32 },
     #[error("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint from which PEs could move")]
     NoCheckpoints,
     #[error("SHMEM_FT_ROLLBACK=none gives no PE another place")]
@@ -57,6 +62,17 @@ pub enum DrainRefusal {
     NoPlace { pes: Vec<Pe> },
 }
 
+/// Returns the line on a node that has joined with some spares, and to which PEs move.
+pub(super) fn line_of_join(node: u32, spares: usize, pes: &[Pe]) -> String {
+    let next = match pes {
+        [] if spares > 0 => format!("spares there: {spares}"),
+        [] => "and may take PEs after a loss".to_owned(),
+        [one] => format!("and PE {one} moves there after the next checkpoint"),
+        pes => format!("and {} move there after the next checkpoint", Pe::names(pes)),
+    };
+    format!("node {node} has joined, {next}")
+}
+
 fn list(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
@@ -65,8 +81,8 @@ fn list(nodes: &[u32]) -> String {
 enum DrainStage {
     /// The PEs know of it. These have waited in a checkpoint, in that view.
     Requested { waiting: BTreeMap<Pe, ViewNumber> },
-    /// The node is killed after that checkpoint.
-    Leaving(CheckpointNumber),
+    /// The node, or the PEs, are killed after that checkpoint. These have ended.
+    Leaving { checkpoint: CheckpointNumber, gone: BTreeSet<Pe> },
     /// The PEs of the node are replaced. `repeats` is true if PEs may compute again what followed
     /// the checkpoint.
     Moving { checkpoint: CheckpointNumber, pes: Vec<Pe>, repeats: bool },
@@ -74,11 +90,13 @@ enum DrainStage {
 
 #[derive(Debug, Clone)]
 struct Drain {
-    request: DrainRequest,
+    request: MoveRequest,
     stage: DrainStage,
+    /// The PEs that move to a node that has joined, and how many more it may take.
+    joining: (Vec<Pe>, usize),
 }
 
-/// The drain under way, and the number of requests so far.
+/// The request under way, and the number of requests so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drains {
     open: Option<Drain>,
@@ -102,7 +120,15 @@ pub(super) struct DrainSite<'a> {
 impl Drains {
     /// Returns the node that is being drained.
     pub fn node(&self) -> Option<u32> {
-        self.open.as_ref().map(|drain| drain.request.node)
+        let request = self.open.as_ref().map(|drain| drain.request);
+        request.filter(|request| !request.joins).map(|request| request.node)
+    }
+
+    /// Returns the node to which a PE moves that is killed for it.
+    pub fn target(&self, pe: Pe) -> Option<u32> {
+        let Drain { request, stage, joining } = self.open.as_ref()?;
+        let is_killed = !matches!(stage, DrainStage::Requested { .. });
+        (request.joins && is_killed && joining.0.contains(&pe)).then_some(request.node)
     }
 
     /// Notes that all PEs roll back, after some have left the checkpoint.
@@ -113,19 +139,20 @@ impl Drains {
         }
     }
 
-    /// Returns the reason why `node` cannot be drained now, if there is one.
-    pub fn refuses(&self, node: u32, site: &DrainSite) -> Option<DrainRefusal> {
+    /// Returns the reason why `node` cannot be drained now; for None, why a node may not join.
+    pub fn refuses(&self, node: Option<u32>, site: &DrainSite) -> Option<DrainRefusal> {
         let DrainSite { members, nodes, .. } = site;
         let is_ending = members.pes.iter().any(|pe| pe.stage > PeStage::Running);
-        match self.node() {
-            _ if !nodes.lives(node) => {
-                Some(DrainRefusal::NoNode { node, living: nodes.all().collect() })
-            }
-            Some(node) => Some(DrainRefusal::Busy { node }),
+        if let Some(node) = node.filter(|node| !nodes.lives(*node)) {
+            return Some(DrainRefusal::NoNode { node, living: nodes.all().collect() });
+        }
+        match self.open.as_ref().map(|drain| drain.request) {
+            Some(MoveRequest { node, joins: false, .. }) => Some(DrainRefusal::Busy { node }),
+            Some(MoveRequest { node, joins: true, .. }) => Some(DrainRefusal::Filling { node }),
             None if !site.protects => Some(DrainRefusal::NoCheckpoints),
             None if members.shrinks() => Some(DrainRefusal::NoSubstitutes),
             None if !members.started || is_ending || !site.lasts => Some(DrainRefusal::NotRunning),
-            None => site.must_stay(node),
+            None => node.and_then(|node| site.must_stay(node)),
         }
     }
 
@@ -136,22 +163,45 @@ impl Drains {
         (site, last): (&DrainSite, CheckpointNumber),
         out: &mut Decisions,
     ) {
-        if self.refuses(node, site).is_some() {
+        if self.refuses(Some(node), site).is_some() {
             return;
         }
         self.serial += 1;
-        let request = DrainRequest { serial: self.serial, node };
+        let request = MoveRequest { serial: self.serial, node, joins: false };
         let stage = match site.members.on(node).next() {
             None => {
                 out.push(Action::KillNode { node });
-                DrainStage::Leaving(last)
+                DrainStage::Leaving { checkpoint: last, gone: BTreeSet::new() }
             }
             Some(_) => {
                 site.nodes.send(&Down::Drain(Some(request)), out);
                 DrainStage::Requested { waiting: BTreeMap::new() }
             }
         };
-        self.open = Some(Drain { request, stage });
+        self.open = Some(Drain { request, stage, joining: Default::default() });
+    }
+
+    /// Lets PEs move to a node that has joined, at most `room`. Returns those that move after the
+    /// next checkpoint.
+    pub fn fill(
+        &mut self,
+        node: u32,
+        room: usize,
+        site: &DrainSite,
+        out: &mut Decisions,
+    ) -> Vec<Pe> {
+        if self.refuses(None, site).is_some() || !site.nodes.lives(node) || !site.spawns {
+            return Vec::new();
+        }
+        let pes = site.movers(node, room);
+        if !pes.is_empty() {
+            self.serial += 1;
+            let request = MoveRequest { serial: self.serial, node, joins: true };
+            site.nodes.send(&Down::Drain(Some(request)), out);
+            let stage = DrainStage::Requested { waiting: BTreeMap::new() };
+            self.open = Some(Drain { request, stage, joining: (pes.clone(), room - pes.len()) });
+        }
+        pes
     }
 
     /// Handles the report of a PE that it waits after a checkpoint for its node to be drained. One
@@ -159,22 +209,35 @@ impl Drains {
     pub fn wait(
         &mut self,
         (pe, checkpoint): (Pe, CheckpointNumber),
-        reported: (DrainRequest, ViewNumber),
+        reported: (MoveRequest, ViewNumber),
         site: &DrainSite,
         out: &mut Decisions,
     ) {
-        let Some(Drain { request, stage }) = &mut self.open else { return };
+        let Some(Drain { request, stage, joining: (joining, _) }) = &mut self.open else { return };
         let DrainStage::Requested { waiting } = stage else { return };
-        let (node, view) = (request.node, site.members.view.number);
+        let (node, joins, view) = (request.node, request.joins, site.members.view.number);
         if reported != (*request, view) {
             return;
         }
         waiting.insert(pe, view);
-        let all_wait = site.members.on(node).all(|pe| waiting.get(&pe) == Some(&view));
+        let waits = |pe: Pe| waiting.get(&pe) == Some(&view);
+        let all_wait = if joins {
+            joining.iter().all(|&pe| waits(pe))
+        } else {
+            site.members.on(node).all(waits)
+        };
         if !all_wait && !breaks(Mutant::DrainedEarly) {
             return;
         }
-        *stage = DrainStage::Leaving(checkpoint);
+        *stage = DrainStage::Leaving { checkpoint, gone: BTreeSet::new() };
+        if joins {
+            let can = site.nodes.lives(node)
+                && joining.iter().all(|pe| site.movers(node, joining.len()).contains(pe));
+            return match can {
+                true => site.kill(joining, out),
+                false => self.withdraw(site.nodes, out),
+            };
+        }
         match site.must_stay(node) {
             None => out.push(Action::KillNode { node }),
             Some(why) => {
@@ -182,6 +245,21 @@ impl Drains {
                 out.say(format!("node {node} is not drained: {why}"));
             }
         }
+    }
+
+    /// Takes note of the end of a PE, before the view shows it. Returns the line that reports it,
+    /// if the PE moves, and true if all that move have ended.
+    pub fn note_pe_lost(&mut self, lost: Pe) -> Option<(String, bool)> {
+        let target = self.target(lost)?;
+        let Drain { stage, joining: (pes, _), .. } = self.open.as_mut()?;
+        let DrainStage::Leaving { checkpoint, gone } = stage else { return None };
+        let (number, is_new) = (*checkpoint, gone.insert(lost));
+        let all = gone.len() == pes.len();
+        if all {
+            *stage = DrainStage::Moving { checkpoint: number, pes: pes.clone(), repeats: false };
+        }
+        let line = format!("PE {lost} moves to node {target} after checkpoint {number}");
+        is_new.then_some((line, all))
     }
 
     /// Forgets the drain under way. PEs that wait for it go on.
@@ -194,15 +272,16 @@ impl Drains {
     /// Takes note of the loss of a node with these PEs, before the view shows it. Returns the line
     /// that reports it.
     pub fn note_node_lost(&mut self, node: u32, pes: &[Pe]) -> String {
-        let left = self.open.take_if(|drain| drain.request.node == node);
-        let Some(Drain { request, stage: DrainStage::Leaving(checkpoint) }) = left else {
+        let left = self.open.take_if(|drain| drain.request.node == node && !drain.request.joins);
+        let Some(Drain { request, stage: DrainStage::Leaving { checkpoint, .. }, joining }) = left
+        else {
             return match pes {
                 [] => format!("node {node} was lost; it carried no PE"),
                 pes => format!("node {node} was lost with {}", Pe::names(pes)),
             };
         };
         let stage = DrainStage::Moving { checkpoint, pes: pes.to_vec(), repeats: false };
-        self.open = Some(Drain { request, stage });
+        self.open = Some(Drain { request, stage, joining });
         match pes {
             [] => format!("node {node} leaves the job"),
             pes => {
@@ -214,18 +293,48 @@ impl Drains {
         }
     }
 
-    /// Reports the drain that is complete, if all PEs have resumed.
-    pub fn finish(&mut self, all_resumed: bool, view: &View, out: &mut Decisions) {
+    /// Reports the drain or the move that is complete, if all PEs have resumed. Returns the node
+    /// that has joined, with the number of PEs that it may still take.
+    pub fn finish(
+        &mut self,
+        all_resumed: bool,
+        view: &View,
+        out: &mut Decisions,
+    ) -> Option<(u32, usize)> {
         let moved = |drain: &mut Drain| matches!(drain.stage, DrainStage::Moving { .. });
-        let Some(drain) = self.open.take_if(|drain| all_resumed && moved(drain)) else { return };
-        if let DrainStage::Moving { checkpoint, pes, repeats } = drain.stage {
-            let to = pes.iter().map(|pe| view.pes[pe.at()].node).collect();
-            out.push(Action::Drained { node: drain.request.node, checkpoint, pes, to, repeats });
-        }
+        let drain = self.open.take_if(|drain| all_resumed && moved(drain))?;
+        let DrainStage::Moving { checkpoint, pes, repeats } = drain.stage else { return None };
+        let MoveRequest { node, joins, .. } = drain.request;
+        let to = pes.iter().map(|pe| view.pes[pe.at()].node).collect();
+        out.push(match joins {
+            false => Action::Drained { node, checkpoint, pes, to, repeats },
+            true => Action::Moved { node, checkpoint, pes, to, repeats },
+        });
+        joins.then_some((node, drain.joining.1))
     }
 }
 
 impl DrainSite<'_> {
+    /// Returns the PEs that move to the node `new`, at most `room`.
+    fn movers(&self, new: u32, room: usize) -> Vec<Pe> {
+        if !self.survey.survives_moves() {
+            return Vec::new();
+        }
+        let node_of: Vec<usize> = self.members.view.nodes().map(|node| node as usize).collect();
+        let first = &self.members.places.at(ViewNumber(0));
+        let places = PlacesNow { site: &self.survey.site, first, node_of: &node_of };
+        balance::movers(places, new as usize, room)
+    }
+
+    /// Kills the processes of PEs.
+    fn kill(&self, pes: &[Pe], out: &mut Decisions) {
+        for pe in pes {
+            let node = self.members.view.pes[pe.at()].node;
+            let proc = self.members.pes[pe.at()].proc;
+            proc.into_iter().for_each(|proc| out.send(node, Down::Kill { proc }));
+        }
+    }
+
     /// Returns the reason why the PEs of a node must stay there, if there is one.
     fn must_stay(&self, node: u32) -> Option<DrainRefusal> {
         let pes: Vec<Pe> = self.members.on(node).collect();

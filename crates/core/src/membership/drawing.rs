@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::*;
 use crate::ended::UNRECOVERABLE;
 use crate::settings::Fabric;
-use crate::view::DrainRequest;
+use crate::view::MoveRequest;
 
 #[derive(Clone)]
 struct DrawnJob {
@@ -21,7 +21,7 @@ struct DrawnJob {
     losses: u32,
     /// True once a drain was requested; the request that the PEs know.
     has_asked: bool,
-    drain: Option<DrainRequest>,
+    drain: Option<MoveRequest>,
 }
 
 impl DrawnJob {
@@ -64,6 +64,9 @@ impl DrawnJob {
                     self.pending.push(MembershipEvent::Message { proc, what: PeMessage::Hello });
                 }
                 Down::Drain(request) => self.drain = request,
+                Down::Kill { proc } => {
+                    self.pending.push(MembershipEvent::Ended { proc, how: Ended::Killed(9) });
+                }
                 Down::Show(view) => {
                     self.pending.retain(
                         |e| !matches!(e, MembershipEvent::Shown { node: n, .. } if *n == node),
@@ -90,8 +93,9 @@ impl DrawnJob {
             let verdict = PeMessage::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.members.pes[pe].stage {
                 PeStage::Running => {
-                    let on = |request: &DrainRequest| {
-                        self.machine.members.on(request.node).any(|on| on.at() == pe)
+                    let on = |request: &MoveRequest| {
+                        let mut leaving = self.machine.members.on(request.node);
+                        request.joins || leaving.any(|on| on.at() == pe)
                     };
                     let waits = self.drain.filter(on).map(|request| {
                         let checkpoint = CheckpointNumber(1);
@@ -120,8 +124,10 @@ impl DrawnJob {
         if !self.has_asked && self.losses > 0 {
             let mut machine = self.machine.clone();
             let nodes =
-                self.machine.nodes.all().filter(|node| machine.refuses_drain(*node).is_none());
+                self.machine.nodes.all().filter(|node| machine.refuses_move(Some(*node)).is_none());
             events.extend(nodes.map(|node| MembershipEvent::Drain { node }));
+            let joins = machine.refuses_move(None).is_none();
+            events.extend(joins.then_some(MembershipEvent::Joined { node: 2, room: None }));
         }
         events
     }
@@ -153,6 +159,9 @@ impl DrawnJob {
         }
         if let MembershipEvent::Drain { .. } = event {
             (job.losses, job.has_asked) = (job.losses - 1, true);
+        }
+        if let MembershipEvent::Joined { .. } = event {
+            job.has_asked = true;
         }
         let actions = job.machine.handle(event.clone());
         job.act(actions);
@@ -187,6 +196,7 @@ fn name(event: &MembershipEvent) -> &'static str {
         MembershipEvent::Message { what: PeMessage::Finalized, .. } => "finalized",
         MembershipEvent::Message { what: PeMessage::Drained { .. }, .. } => "waits to move",
         MembershipEvent::Drain { .. } => "drain",
+        MembershipEvent::Joined { .. } => "joined",
         MembershipEvent::Message { .. } => "verdict",
         MembershipEvent::Rested { .. } => "held back for long enough",
         MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",

@@ -30,8 +30,11 @@ pub enum MembershipEvent {
     SetChosen { number: CheckpointNumber, node_of: Vec<u32> },
     /// No set holds on the disks that are left, for the reason `why`.
     NoSet { why: String },
-    /// A request to drain a node; void if [`super::Membership::refuses_drain`] refuses it.
+    /// A request to drain a node; void if [`super::Membership::refuses_move`] refuses it.
     Drain { node: u32 },
+    /// A node has joined the running job, and knows the memory of all nodes. It takes at most
+    /// `room` PEs now, or has as many spares if only spares replace lost PEs.
+    Joined { node: u32, room: Option<usize> },
     /// A node has published this view.
     Shown { node: u32, number: ViewNumber },
 }
@@ -52,6 +55,8 @@ pub enum Action {
     /// Report that a node was drained after that checkpoint: each PE of `pes` is now on the node of
     /// `to` at its place; `repeats` if PEs may compute again what followed.
     Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
+    /// Report that PEs moved to that node, which has joined, like [`Action::Drained`].
+    Moved { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
     /// Print a line for the user.
     Say(String),
     /// Report that exactly these single losses would now end the job.

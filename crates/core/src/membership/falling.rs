@@ -95,6 +95,7 @@ impl Membership {
             }
             MembershipEvent::NodeLost { .. }
             | MembershipEvent::Drain { .. }
+            | MembershipEvent::Joined { .. }
             | MembershipEvent::MemoryMade { .. }
             | MembershipEvent::Looked { .. }
             | MembershipEvent::Opinion { .. }

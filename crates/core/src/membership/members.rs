@@ -2,7 +2,7 @@
 //!
 //! Part of the machine in [`super`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::crashes::Crashes;
 use super::decisions::Decisions;
@@ -72,6 +72,8 @@ pub(super) struct Members {
     pub engine: bool,
     /// True if only the lost PE rolls back, when possible.
     pub local: bool,
+    /// The last address that each PE has reported.
+    addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
     /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
     pub holes: Option<BTreeSet<Pe>>,
     /// The view in which the latest loss was shown; a PE that joined an older one has not seen it.
@@ -89,6 +91,7 @@ impl Members {
             },
             pes: shape.node_of.iter().map(|_| PeEntry::new()).collect(),
             places: PlaceHistory::new(shape.node_of.clone(), Vec::new()),
+            addresses: BTreeMap::new(),
             started: false,
             engine: shape.fabric != Fabric::Shm,
             local: settings.rollback == Rollback::Local,
@@ -206,9 +209,23 @@ impl Members {
         let carried = self.all().find(carries).filter(|&pe| !self.pes[pe.at()].reached);
         let Some(pe) = carried else { return false };
         let incarnation = self.next_incarnation(pe);
+        self.addresses.insert(pe, (incarnation, address.clone()));
         nodes.send(&Down::Address { pe, incarnation, address }, out);
         self.pes[pe.at()].reached = true;
         true
+    }
+
+    /// Sends a node that has joined all that the others were sent: the addresses of PEs, that the
+    /// records of first calls are `kept`, and the view.
+    pub fn tell_all(&self, node: u32, kept: bool, out: &mut Decisions) {
+        for (&pe, (incarnation, address)) in &self.addresses {
+            let (incarnation, address) = (*incarnation, address.clone());
+            out.send(node, Down::Address { pe, incarnation, address });
+        }
+        if kept {
+            out.send(node, Down::PreludesKept);
+        }
+        out.send(node, Down::Show(self.view.clone()));
     }
 
     /// Shows a PE as alive in the next view, carried by its next process.

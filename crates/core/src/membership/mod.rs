@@ -172,6 +172,18 @@ impl Membership {
                     let last = self.recovery.checkpoint;
                     self.drain(|drains, site, out| drains.begin(node, (&site, last), out));
                 }
+                MembershipEvent::Joined { node, room } => {
+                    self.nodes.add(node);
+                    self.members.tell_all(node, self.preludes.are_kept(), &mut self.out);
+                    let spares =
+                        if self.substitute == Substitute::Spare { room.unwrap_or(1) } else { 0 };
+                    for _ in 0..spares {
+                        self.procs.start(node, Role::Spare, &mut self.out);
+                    }
+                    let room = room.unwrap_or(usize::MAX);
+                    let pes = self.drain(|drains, site, out| drains.fill(node, room, &site, out));
+                    self.out.say(drain::line_of_join(node, spares, &pes));
+                }
                 MembershipEvent::SetStored => self.falling.has_set = true,
                 MembershipEvent::SetChosen { .. } | MembershipEvent::NoSet { .. } => {}
                 MembershipEvent::Rested { pe } => {
@@ -180,6 +192,10 @@ impl Membership {
                 }
             }
             self.suspicions.settle(&self.members, &self.nodes, &mut self.out);
+            let (is_whole, view) = (self.recovery.lost.is_empty(), &self.members.view);
+            if let Some((node, room)) = self.drains.finish(is_whole, view, &mut self.out) {
+                self.drain(|drains, site, out| drains.fill(node, room, &site, out));
+            }
             if self.members.started && self.recovery.lost.is_empty() {
                 self.survey.update(&self.members.view, &mut self.out);
             }
@@ -333,6 +349,16 @@ impl Membership {
             }
             PeStage::Running | PeStage::Finalizing => {}
         }
+        if let Some((line, all)) = self.drains.note_pe_lost(pe) {
+            self.out.say(line);
+            if self.lose(&[pe], State::NodeDead, how) {
+                self.members.show(&self.nodes, &mut self.out);
+            }
+            if all && !self.out.is_ended() {
+                self.nodes.send(&Down::Drain(None), &mut self.out); // after the view: see `drain`
+            }
+            return;
+        }
         let members = &self.members;
         if self.mode.protects() || members.shrinks() || members.all_in_finalize() {
             // Otherwise it is in the final message.
@@ -352,7 +378,7 @@ impl Membership {
             return false;
         }
         let (one, pes) = (lost[0], lost.to_vec());
-        let node = (state == State::NodeDead).then(|| members.view.pes[one.at()].node);
+        let node = Some(members.view.pes[one.at()].node).filter(|node| !nodes.lives(*node));
         out.push(Action::Lost { pes, node, how });
         let before = !self.recovery.lost.is_empty();
         if members.shrinks() {
@@ -410,7 +436,6 @@ impl Membership {
         self.members.over_with_node(&over, how, self.mode.protects(), &mut self.out);
         if lost.is_empty() {
             self.members.end_if_all_over(&mut self.out);
-            self.drains.finish(self.recovery.lost.is_empty(), &self.members.view, &mut self.out);
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {

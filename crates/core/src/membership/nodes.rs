@@ -28,6 +28,11 @@ impl LivingNodes {
         self.0.contains_key(&node)
     }
 
+    /// Adds a node that has joined, and has published no view yet.
+    pub fn add(&mut self, node: u32) {
+        self.0.insert(node, ViewNumber(0));
+    }
+
     /// Records that a node has published a view.
     pub fn note(&mut self, node: u32, number: ViewNumber) {
         if let Some(shown) = self.0.get_mut(&node) {

@@ -25,9 +25,14 @@ impl Preludes {
     /// checkpoint before all records are here, so any PE lost after that has one.
     pub fn keep(&mut self, pe: Pe, record: Vec<u8>, nodes: &LivingNodes, out: &mut Decisions) {
         self.known += usize::from(self.records[pe.at()].replace(record).is_none());
-        if self.known == self.records.len() {
+        if self.are_kept() {
             nodes.send(&Down::PreludesKept, out);
         }
+    }
+
+    /// Returns true if the record of every PE is here.
+    pub fn are_kept(&self) -> bool {
+        self.known == self.records.len()
     }
 
     /// Returns the record of PE `pe`, for its substitute.

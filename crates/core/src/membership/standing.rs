@@ -49,8 +49,8 @@ impl Membership {
         self.drains.node()
     }
 
-    /// Returns the reason why `node` cannot be drained now, if there is one.
-    pub fn refuses_drain(&mut self, node: u32) -> Option<DrainRefusal> {
+    /// Returns the reason why `node` cannot be drained now; for None, why a node may not join.
+    pub fn refuses_move(&mut self, node: Option<u32>) -> Option<DrainRefusal> {
         self.drain(|drains, site, _| drains.refuses(node, &site))
     }
 
@@ -79,7 +79,6 @@ impl Membership {
             other => other.ignored_by(Reader::Membership),
         }
         self.out.push(Action::Tell(report));
-        self.drains.finish(self.recovery.lost.is_empty(), &self.members.view, &mut self.out);
     }
 
     /// Returns the state of each PE.

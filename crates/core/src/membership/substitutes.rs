@@ -86,7 +86,8 @@ impl Membership {
         self.members.pes[pe.at()].memory_made = false;
     }
 
-    /// Returns the best living node for PE `lost`, and a spare on it if there is one.
+    /// Returns the node for PE `lost`, and a spare on it if there is one: the living node to which
+    /// the PE moves, or the best one.
     pub(super) fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.members.view.nodes().map(|node| node as usize).collect();
         let spare = |node: u32| self.procs.spare(|at| at == node);
@@ -98,8 +99,10 @@ impl Membership {
             let places = nodes.map(place).filter(|place| spawn || place.spare);
             self.survey.site.best(lost, &node_of, places)
         };
+        let target = self.drains.target(lost).filter(|&node| spawn && self.nodes.lives(node));
         // A node that is being drained takes it only if no other can.
-        let node = best(false).or_else(|| best(true))?.node as u32;
+        let any = || best(false).or_else(|| best(true)).map(|place| place.node as u32);
+        let node = target.or_else(any)?;
         Some((spare(node), node))
     }
 

@@ -68,6 +68,12 @@ impl Survey {
         self.with_places(view, |places| places.survive(loss))
     }
 
+    /// Returns true if the data of PEs that are killed so that they move can be rebuilt, at most as
+    /// many of a group as the parity covers.
+    pub fn survives_moves(&self) -> bool {
+        !matches!(self.mode, BackupMode::None | BackupMode::Single)
+    }
+
     fn survival(&self, view: &View) -> Survival {
         self.with_places(view, |places| places.survey())
     }

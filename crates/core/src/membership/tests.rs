@@ -3,6 +3,7 @@
 mod drain;
 mod falling;
 mod holes;
+mod join;
 mod local;
 mod preludes;
 mod reached;
@@ -11,12 +12,11 @@ mod survey;
 
 use std::time::Duration;
 
+use super::*;
 use crate::ended::UNRECOVERABLE;
 use crate::message::ProgressReport;
 use crate::settings::Fabric;
 use crate::view::Member;
-
-use super::*;
 
 fn settings(mode: BackupMode) -> Settings {
     Settings { backup_mode: mode, ..Settings::default() }
@@ -104,13 +104,14 @@ impl Cluster {
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { node } => self.log.push(format!("kill {node}")),
-                done @ Action::Drained { .. } => self.log.push(format!("{done:?}")),
-                Action::Lost { .. } => {}
+                done @ (Action::Drained { .. } | Action::Moved { .. }) => {
+                    self.log.push(format!("{done:?}"))
+                }
                 Action::GiveUp { why } => self.log.push(format!("gives up: {why}")),
                 Action::ChooseSet { home } => self.log.push(format!("choose {home:?}")),
                 Action::Say(line) => self.log.push(line),
                 Action::Survives(survival) => self.log.push(format!("now {survival}")),
-                Action::Tell(_) => {}
+                Action::Lost { .. } | Action::Tell(_) => {}
             }
         }
         for event in events {

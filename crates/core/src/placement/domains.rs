@@ -2,7 +2,8 @@
 //!
 //! Kind 0 is the node itself; the others are the user's, in the order of the file, or reported by
 //! machines ([`super::found`]). Every node is in exactly one domain of each kind. Two kinds may be
-//! nested (racks in rooms) or cross each other (racks and power feeds).
+//! nested (racks in rooms) or cross each other (racks and power feeds). A node that has joined a
+//! running job is in domains of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +92,10 @@ impl Domains {
     pub fn of(&self, kind: usize, node: usize) -> usize {
         match kind.checked_sub(1) {
             None => node,
-            Some(above) => self.kinds[above].of[node],
+            Some(above) => {
+                let DomainKind { of, domains, .. } = &self.kinds[above];
+                of.get(node).copied().unwrap_or(domains.len() + node)
+            }
         }
     }
 
@@ -99,7 +103,11 @@ impl Domains {
     pub fn name(&self, kind: usize, domain: usize) -> String {
         match kind.checked_sub(1) {
             None => self.hosts.get(domain).cloned().unwrap_or_else(|| format!("node{domain}")),
-            Some(above) => self.kinds[above].domains[domain].clone(),
+            Some(above) => {
+                let DomainKind { name, domains, .. } = &self.kinds[above];
+                let of_its_own = || format!("{name} of node{}", domain - domains.len());
+                domains.get(domain).cloned().unwrap_or_else(of_its_own)
+            }
         }
     }
 

@@ -3,14 +3,16 @@
 //! A *failure domain* fails as a unit: a process, a node, or a larger unit that the user names (a
 //! rack, a switch, a power feed). [`domains`] holds the domains, [`mod@file`] reads those of the
 //! user, and [`found`] derives others from the machines' own data. [`groups`] forms the parity
-//! groups, [`substitute`] places a lost PE's substitute, [`survival`] finds the losses that the job
-//! survives now, [`moves`] records the nodes of PEs over time, and [`mod@shadow`] places a second
-//! copy. [`bindings`] assigns processors to PEs, and [`threads`] restores those of a PE's threads.
+//! groups, [`substitute`] places a lost PE's substitute, [`balance`] chooses those that move to a
+//! new node, [`survival`] finds the losses that the job survives now, [`moves`] records the nodes
+//! of PEs over time, and [`mod@shadow`] places a second copy. [`bindings`] assigns processors to
+//! PEs, and [`threads`] restores those of a PE's threads.
 //!
 //! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!
 //! Left out: reading files and binding processes, which the launcher and the agents do.
 
+pub mod balance;
 pub mod bindings;
 mod coloring;
 mod crossing;

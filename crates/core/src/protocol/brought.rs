@@ -23,7 +23,7 @@ use crate::store::phase::Votes;
 use crate::store::site::{CALLS, Calls};
 use crate::tree::meeting::Sum;
 use crate::tree::post::BODY;
-use crate::view::DrainRequest;
+use crate::view::MoveRequest;
 
 /// True for states in which PEs meet in the tree; other barriers use a counter.
 pub fn is_in_tree(at: At) -> bool {
@@ -67,7 +67,7 @@ pub enum Brought {
     /// No value: the meeting only synchronizes.
     Nothing,
     /// Values for barrier Q. The request to drain a node is the latest that one of the PEs knows.
-    Intents(Intents, Calls, Option<DrainRequest>),
+    Intents(Intents, Calls, Option<MoveRequest>),
     /// Values for the settling meeting. The number is the [`crate::status::Ending`] of the PE that
     /// is furthest in ending, or 0; the groups are those of checkpoints that may be decided on.
     Settling(Votes, Calls, u64, GroupedCheckpoints),
@@ -86,7 +86,7 @@ impl Brought {
             Brought::Intents(intents, calls, drain) => {
                 body[..INTENTS].copy_from_slice(&intents.words());
                 body[INTENTS..][..CALLS].copy_from_slice(&calls.words());
-                body[INTENTS + CALLS] = DrainRequest::pack(*drain);
+                body[INTENTS + CALLS] = MoveRequest::pack(*drain);
             }
             Brought::Settling(votes, calls, ending, grouped) => {
                 body[..4].copy_from_slice(&votes.words());
@@ -111,7 +111,7 @@ impl Brought {
         match at {
             At::BarrierQ => {
                 let intents = Intents::read(part(body), limit);
-                let drain = DrainRequest::unpack(body[INTENTS + CALLS]);
+                let drain = MoveRequest::unpack(body[INTENTS + CALLS]);
                 Brought::Intents(intents, Calls::read(part(&body[INTENTS..])), drain)
             }
             At::MeetSettling => {
@@ -179,7 +179,7 @@ mod tests {
         let calls = Calls::of(pe, &call);
         let intent = Intent { digest: 5, len: 6 + u64::from(pe.0), hold: 8, need: 9, available: 3 };
         let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
-        let drain = (pe == Pe(1)).then_some(DrainRequest { serial: 2, node: 3 });
+        let drain = (pe == Pe(1)).then_some(MoveRequest { serial: 2, node: 3, joins: true });
         let places = ViewNumber(3 + u64::from(pe.0));
         let grouped = [Grouped { number, places }].into_iter().collect();
         let lost = Unrecoverable {

@@ -183,7 +183,8 @@ impl Protection {
     }
 
     /// Returns new groups for the next checkpoint if they leave a lower risk than these, with PEs
-    /// on the nodes `node_of` in view `places`. None if they do not, or if groups must not change:
+    /// on the nodes `node_of` in view `places`, or if they are fewer, with less parity, at equal
+    /// risk. None if they are neither, or if groups must not change:
     /// with local rollback, a substitute relies on the groups it has, and checkpoint sets on the
     /// nodes' disks are written with the initial groups.
     pub fn healed(
@@ -198,12 +199,9 @@ impl Protection {
         if stays || breaks(Mutant::GroupsKept) {
             return None;
         }
-        let risk = self.risk(node_of, domains);
-        if risk == Risk::default() {
-            return None;
-        }
         let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
-        (made.risk(node_of, domains) < risk).then_some(made)
+        let costs = |it: &Protection| (it.risk(node_of, domains), it.shapes.len());
+        (costs(&made) < costs(self)).then_some(made)
     }
 
     /// Returns the groups, with the failure domains of their nodes.
@@ -317,7 +315,8 @@ mod tests {
     }
 
     /// Eight PEs lose one node after another, down to two, with substitutes on random nodes. New
-    /// groups always carry a lower risk, and survive the next loss whenever some groups can.
+    /// groups always carry a lower risk, or are fewer at equal risk, and survive the next loss
+    /// whenever some groups can.
     #[test]
     fn new_groups_survive_more() {
         for group_size in [None, Some(8), Some(4)] {
@@ -335,11 +334,12 @@ mod tests {
                         }
                     }
                     let (domains, view) = (Domains::default(), ViewNumber(lost as u64 + 2));
-                    let before = groups.risk(&node_of, &domains);
                     let anew = groups.healed(&settings, &node_of, &domains, view);
                     if let Some(anew) = anew {
                         assert_eq!(anew.places, view);
-                        assert!(anew.risk(&node_of, &domains) < before);
+                        let costs =
+                            |it: &Protection| (it.risk(&node_of, &domains), it.shapes.len());
+                        assert!(costs(&anew) < costs(&groups));
                         let named = Protection::named(&settings, &node_of, &domains, view);
                         assert_eq!(named.unwrap().expect("one that protects").plan, anew.plan);
                         groups = anew;
@@ -368,6 +368,18 @@ mod tests {
         assert!(anew(&local, &moved).is_none());
         let (store, store_layout) = (Some("sets".to_owned()), StoreLayout::Local);
         assert!(anew(&Settings { store, store_layout, ..raid5() }, &moved).is_none());
+    }
+
+    /// A job that had to form pairs has one group again once each PE is on a node of its own.
+    #[test]
+    fn groups_grow_again_when_pes_are_spread() {
+        let (domains, settings) = (Domains::default(), raid5());
+        let pairs = made(&settings, &[0, 1, 2, 3]);
+        let pairs = pairs.healed(&settings, &[0, 1, 1, 3], &domains, ViewNumber(4)).unwrap();
+        assert_eq!(pairs.shapes.len(), 2);
+        let one = pairs.healed(&settings, &[0, 1, 4, 3], &domains, ViewNumber(7)).unwrap();
+        assert_eq!(one.shapes.len(), 1);
+        assert!(one.healed(&settings, &[0, 1, 4, 3], &domains, ViewNumber(8)).is_none());
     }
 
     /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who

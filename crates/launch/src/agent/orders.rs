@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use raidshmem_control::trace;
 use raidshmem_core::message::{Answer, AssignmentMessage, Down, ProcId, ToPe, Up};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::view::{DrainRequest, View};
+use raidshmem_core::view::{MoveRequest, View};
 use raidshmem_sys::socket::ChannelError;
 use tracing::info;
 
@@ -102,7 +102,7 @@ impl Agent {
                 self.procs.ring();
             }
             Down::Drain(request) => {
-                self.page.drain().store(DrainRequest::pack(request), Ordering::SeqCst);
+                self.page.drain().store(MoveRequest::pack(request), Ordering::SeqCst);
                 self.procs.ring();
             }
             Down::Stopping => self.page.stopping().store(1, Ordering::SeqCst),

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser};
 
+use super::hosts;
 use super::refused::Refused;
 use super::words::{self, Known};
 use crate::query::{AnswerForm, Asked};
@@ -135,6 +136,10 @@ pub struct Args {
     /// that nothing is computed again. The job may follow: oshrun --drain NODE [JOB].
     #[arg(long, value_name = "NODE", help_heading = JOB)]
     pub drain: Option<String>,
+    /// Let a host join such a job, whose PEs move there after its next checkpoint as far as that
+    /// evens out the load, at most PES. The job may follow: oshrun --add HOST[:PES] [JOB].
+    #[arg(long, value_name = "HOST[:PES]", help_heading = JOB)]
+    pub add: Option<String>,
     /// Write a record of the job to a file, which oshreport turns into a page.
     #[arg(long, value_name = "FILE", help_heading = JOB)]
     pub report: Option<PathBuf>,
@@ -207,25 +212,46 @@ impl Args {
     /// Two questions were asked, or an option belongs to another one.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
         let form = if self.json { AnswerForm::Json } else { AnswerForm::Text };
-        let drain = self.drain()?;
+        let (drain, add) = (self.drain()?, self.add()?);
         let options = [
             (Asked::Status(form), self.status.as_deref()),
             (Asked::Dump, self.dump.as_deref()),
             (Asked::Stop, self.stop.as_deref()),
         ];
-        let given = options.into_iter().filter_map(|(what, job)| Some((what, job?))).chain(drain);
-        match given.collect::<Vec<_>>().as_slice() {
+        let given = options.into_iter().filter_map(|(what, job)| Some((what, job?)));
+        let given: Vec<(Asked, &str)> = given.chain(drain).chain(add).collect();
+        match given.as_slice() {
             [(one, _), ..] if self.dry_run => {
                 Err(Refused::Contradiction { one: one.option(), other: "--dry-run" })
             }
-            [] | [(Asked::Dump | Asked::Stop | Asked::Drain { .. }, _)] if self.json => {
+            [] => match self.json {
+                true => Err(Refused::Alone { option: "--json", with: "--status" }),
+                false => Ok(None),
+            },
+            [(asked, _)] if self.json && !matches!(asked, Asked::Status(_)) => {
                 Err(Refused::Alone { option: "--json", with: "--status" })
             }
-            [] => Ok(None),
-            [one] => Ok(Some(*one)),
+            [one] => Ok(Some(one.clone())),
             [(one, _), (other, _), ..] => {
                 Err(Refused::Contradiction { one: one.option(), other: other.option() })
             }
+        }
+    }
+
+    /// Returns the request that a host joins, with the job, which is the word after the options.
+    fn add(&self) -> Result<Option<(Asked, &str)>, Refused> {
+        let Some(host) = &self.add else { return Ok(None) };
+        let expected = "expected a host as --hosts names it, and a job";
+        let refused =
+            |got: &str| Err(Refused::Option { option: "--add", got: got.to_owned(), expected });
+        if !hosts::parse(host).is_ok_and(|hosts| hosts.len() == 1) {
+            return refused(host);
+        }
+        let what = Asked::Add { host: host.clone() };
+        match self.program.as_slice() {
+            [] => Ok(Some((what, ""))),
+            [job] => job.to_str().map_or_else(|| refused(host), |job| Ok(Some((what, job)))),
+            [_, word, ..] => refused(&word.to_string_lossy()),
         }
     }
 

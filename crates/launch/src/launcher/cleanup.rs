@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::Job;
+use raidshmem_core::message::{Down, Job};
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::memory::Part;
 
 use super::ending::LAST_LINES;
 use super::fallback::SearchResult;
-use super::gather::Node;
+use super::gather::{Node, end_one};
+use super::nodes::Nodes;
 use super::teardown::WorkerDone;
 use crate::worker::Worker;
 
@@ -44,6 +45,21 @@ impl Cleanup {
     /// Keeps the memory file of a node.
     pub fn keep(&mut self, node: u32, file: Arc<OwnedFd>) {
         self.files.insert(node, file);
+    }
+
+    /// Sends the memory files of all other nodes to a node that has joined.
+    pub fn share_all(&self, node: u32, nodes: &mut Nodes) {
+        for (&other, file) in self.files.iter().filter(|(other, _)| **other != node) {
+            nodes.send(node, &Down::File { node: other }, &[Arc::clone(file)]);
+        }
+    }
+
+    /// Ends the agent of a node that does not join.
+    pub fn end_agent(&mut self, entry: Node) {
+        self.worker.begin(move || {
+            end_one(entry);
+            WorkerDone::NotJoined
+        });
     }
 
     /// Records that the node has made a memory of a PE in its file.

@@ -87,6 +87,13 @@ impl Detection {
         self.detector.begin()
     }
 
+    /// Adds a node that joins, with the address of its heartbeat socket if it is on another host.
+    /// Returns the detector's decisions.
+    pub fn add(&mut self, node: u32, at: Option<SocketAddr>) -> Vec<DetectorAction> {
+        self.addresses.extend(at.map(|at| (node, at)));
+        self.detector.add(self.clock.now(), node)
+    }
+
     /// Passes an observation about `node` to the detector, and returns its decisions.
     pub fn observe(&mut self, node: u32, observation: Observation) -> Vec<DetectorAction> {
         self.detector.handle(self.clock.now(), node, observation)

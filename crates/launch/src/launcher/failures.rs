@@ -7,6 +7,7 @@ use raidshmem_core::membership::MembershipEvent;
 
 use super::Launcher;
 use super::detection::HeartbeatPath;
+use super::joining::JoinSite;
 use super::teardown::WorkerDone;
 use crate::handshake::JoinError;
 
@@ -92,10 +93,14 @@ impl Launcher {
             match done {
                 WorkerDone::Lines { node } => {
                     self.diagnosis.forget(node);
+                    let parts = (&mut self.nodes, &mut self.cleanup, &mut self.events);
+                    let site = JoinSite { nodes: parts.0, cleanup: parts.1, events: parts.2 };
+                    self.joiner.lost(node, site);
                     self.handle(MembershipEvent::NodeLost { node });
                     self.search_without(node);
                 }
                 WorkerDone::Searched(found) => self.found_set(found),
+                WorkerDone::NotJoined => {}
                 WorkerDone::Wiped { pe, memory, result: Ok(()) } => {
                     self.handle(MembershipEvent::Wiped { pe, memory });
                 }

@@ -81,6 +81,11 @@ impl FallBack {
         })
     }
 
+    /// Takes note of a node that has joined.
+    pub fn add_node(&mut self, node: u32) {
+        self.nodes = self.nodes.max(node + 1);
+    }
+
     /// Records why the data in memory was given up.
     pub fn give_up(&mut self, why: &str) {
         self.why = why.strip_prefix("unrecoverable: ").unwrap_or(why).to_owned();

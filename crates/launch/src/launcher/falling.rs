@@ -131,7 +131,9 @@ impl Launcher {
         falling.lineage.begin_from(checkpoint, sets);
         disk.begin_again(checkpoint, sets, self.events.now());
         notes.iter().for_each(|line| self.events.news(line));
-        self.nodes.send_to_all(&Down::BeginFrom { resume, sets });
+        let begun = Down::BeginFrom { resume, sets };
+        self.nodes.send_to_all(&begun);
+        self.joiner.begun = Some(begun);
         self.events.happened(What::FellBack { checkpoint, set, why, rebuilt });
         self.handle(MembershipEvent::SetChosen { number: checkpoint, node_of });
     }

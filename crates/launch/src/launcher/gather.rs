@@ -73,13 +73,13 @@ pub struct RemoteAgent {
 
 impl Node {
     /// Returns true if its agent has sent everything that the start of a job needs.
-    fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         let said = self.remote.as_ref().is_none_or(|remote| remote.enclosure.is_some());
         self.link.is_some() && said
     }
 
     /// Receives its agent's second message, the enclosure.
-    fn receive_enclosure(&mut self) -> Result<(), ChannelError> {
+    pub fn receive_enclosure(&mut self) -> Result<(), ChannelError> {
         let (Some(link), Some(remote)) = (&mut self.link, &mut self.remote) else { return Ok(()) };
         if remote.enclosure.is_some() {
             return Ok(());
@@ -98,6 +98,22 @@ impl Node {
         let how = self.process.reap();
         let own = self.remote.is_none() && !self.ordered;
         how.filter(|how| own && matches!(how, Ended::Killed(_)))
+    }
+
+    /// Waits for the end of its process until `end`, and kills it then.
+    fn end_by(&self, end: Instant) {
+        let left = end.saturating_duration_since(Instant::now());
+        if !self.process.wait_end(left.as_millis() as i32) {
+            self.process.kill();
+            self.process.wait_end(1_000);
+        }
+        self.process.reap();
+    }
+
+    /// Returns the last line of a supervisor whose starter has ended.
+    pub fn last_words(&mut self) -> Option<String> {
+        self.carriers.finish(LAST_WORDS, || false);
+        self.remote.as_mut().and_then(|remote| remote.gate.last_line())
     }
 
     /// Waits for the rest of its programs' output, like [`Carriers::finish`].
@@ -130,23 +146,26 @@ pub fn all(
 /// Starts `count` agents on this machine, with standard input `stdin` or their parent's. If
 /// `carried`, only this process writes their output to its terminal.
 fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<GatheredNodes> {
-    let start = |node| {
-        let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
-        if let Some(stdin) = stdin {
-            command.stdin(stdin.try_clone_to_owned()?);
-        }
-        let mut carriers = Carriers::default();
-        if carried {
-            carriers.take_terminal(&mut command)?;
-        }
-        let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
-        let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
-        let (started_over, ordered) = (false, false);
-        Ok((node, Node { name, process, link, remote: None, started_over, ordered, carriers }))
-    };
+    let start = |node| Ok((node, start_here(node, stdin, carried)?));
     Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
+}
+
+/// Starts the agent of a node on this machine, like [`local`].
+pub fn start_here(node: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Node> {
+    let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
+    if let Some(stdin) = stdin {
+        command.stdin(stdin.try_clone_to_owned()?);
+    }
+    let mut carriers = Carriers::default();
+    if carried {
+        carriers.take_terminal(&mut command)?;
+    }
+    let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
+    let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
+    let (started_over, ordered) = (false, false);
+    Ok(Node { name, process, link, remote: None, started_over, ordered, carriers })
 }
 
 /// Starts an agent on every host of `cluster`. A signal that arrives meanwhile is an error.
@@ -210,15 +229,14 @@ pub fn end(nodes: &mut BTreeMap<u32, Node>) {
         }
     }
     let end = Instant::now() + END;
-    for node in nodes.values() {
-        let left = end.saturating_duration_since(Instant::now());
-        if !node.process.wait_end(left.as_millis() as i32) {
-            node.process.kill();
-            node.process.wait_end(1_000);
-        }
-        node.process.reap();
-    }
+    nodes.values().for_each(|node| node.end_by(end));
     process::end_children();
+}
+
+/// Ends an agent that is not needed, and everything it started.
+pub fn end_one(mut node: Node) {
+    (node.link, node.remote) = (None, None);
+    node.end_by(Instant::now() + END);
 }
 
 struct Gathering {
@@ -329,10 +347,7 @@ impl Gathering {
     fn look_at_starters(&mut self) -> Result<(), LaunchError> {
         let mut ended = self.nodes.values_mut().filter_map(|n| Some((n.process.reap()?, n)));
         let Some((how, node)) = ended.next() else { return Ok(()) };
-        let last = node.remote.as_mut().and_then(|remote| {
-            node.carriers.finish(LAST_WORDS, || false);
-            remote.gate.last_line()
-        });
+        let last = node.last_words();
         let how = match (how, &last) {
             (Ended::Exited(ALL_DEAD), Some(_)) => String::new(), // its own line says it all
             (how, Some(_)) => format!("{} {how}: ", self.means),
@@ -343,7 +358,13 @@ impl Gathering {
     }
 }
 
-fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::io::Result<Node> {
+/// Starts the agent of a node on `host` with these words of a command.
+pub fn start_one(
+    node: u32,
+    host: &str,
+    words: &[String],
+    secret: &Secret,
+) -> std::io::Result<Node> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     let (from, to) = std::io::pipe()?;

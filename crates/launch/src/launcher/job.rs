@@ -94,22 +94,35 @@ pub(super) fn configure(
     job: &Job,
     net: Option<&(Secret, u16)>,
 ) -> Result<(), ChannelError> {
-    let asks_for_a_stop = ready.stop_signal.unwrap_or(libc::SIGTERM);
-    let stop_signal = ready.settings.store.as_ref().map(|_| asks_for_a_stop);
-    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in nodes {
-        let place = place(&ready.programs, entry.remote.is_some());
+        let first = configuration(ready, job, net, (node, entry.remote.is_some()));
         let Some(link) = &mut entry.link else { continue };
         link.give_up_after(ready.settings.node_timeout * 5 / 4);
-        let (job, settings) = (Box::new(job.clone()), Box::new(ready.settings.clone()));
-        let (program, net) = (program.clone(), net.cloned());
-        let first = Down::Configure { job, settings, node, program, place, net, stop_signal };
         match link.send(&first, &[]) {
             Ok(()) | Err(ChannelError::Closed) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Returns the configuration for the agent of `node`, which may be on another host.
+pub(super) fn configuration(
+    ready: &Ready,
+    job: &Job,
+    net: Option<&(Secret, u16)>,
+    (node, elsewhere): (u32, bool),
+) -> Down {
+    let asks_for_a_stop = ready.stop_signal.unwrap_or(libc::SIGTERM);
+    Down::Configure {
+        job: Box::new(job.clone()),
+        settings: Box::new(ready.settings.clone()),
+        node,
+        program: ready.program.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        place: place(&ready.programs, elsewhere),
+        net: net.cloned(),
+        stop_signal: ready.settings.store.as_ref().map(|_| asks_for_a_stop),
+    }
 }
 
 /// Returns a random number other than 0.

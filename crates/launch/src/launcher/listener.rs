@@ -74,6 +74,11 @@ impl Listener {
         })
     }
 
+    /// Returns the secret of the job.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     /// Returns the address at which agents reach it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
@@ -138,14 +143,6 @@ impl Listener {
             }
         }
         accepted
-    }
-
-    /// Rejects nodes that connect after all have joined, for the reason that `why` returns.
-    pub fn reject_late(&mut self, why: impl Fn(u32) -> String) {
-        for accepted in self.serve() {
-            let why = why(accepted.hello.node);
-            self.reject(accepted, &why);
-        }
     }
 
     /// Rejects a node that knows the secret.

@@ -10,6 +10,7 @@ use raidshmem_core::detector::Observation;
 use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{Down, PeMessage, Up};
 use raidshmem_core::stall::StallAction;
+use raidshmem_report::event::What;
 use raidshmem_sys::process::Process;
 use raidshmem_sys::socket::ChannelError;
 use tracing::info;
@@ -60,7 +61,7 @@ impl Launcher {
                     self.cleanup.keep(node, file);
                 }
                 self.placement = self.placement.take().and_then(|report| report.add(bound));
-                return;
+                return self.joined(node);
             }
             Up::Started { proc, pid } => {
                 let process = fds.pop().map(|fd| Process::received(pid, fd));
@@ -115,25 +116,34 @@ impl Launcher {
         self.handle(event);
     }
 
-    /// Begins to drain a node on request. Returns the answer.
-    fn request_drain(&mut self, node: u32) -> String {
-        if let Some(why) = self.machine.refuses_drain(node) {
-            return format!("{}{why}", query::REFUSED);
+    /// Begins to drain a node on request, `why` for the news. Returns the answer.
+    fn request_drain(&mut self, node: u32, why: &str) -> String {
+        if let Some(refusal) = self.machine.refuses_move(Some(node)) {
+            return format!("{}{refusal}", query::REFUSED);
         }
-        let when = self.drain(node, "as requested");
-        format!("node {node} is drained {when}\n")
-    }
-
-    /// Begins to drain a node, which is not refused, for that reason. Returns the time at which its
-    /// PEs move.
-    pub(super) fn drain(&mut self, node: u32, why: &str) -> &'static str {
         let when = match self.machine.view().nodes().any(|at| at == node) {
             true => "after the next checkpoint",
             false => "now, since it carries no PE",
         };
         self.events.news(&format!("node {node} is drained {when}, {why}"));
         self.handle(MembershipEvent::Drain { node });
-        when
+        format!("node {node} is drained {when}\n")
+    }
+
+    /// Handles the first message of the agent of a node: the node has joined if it was awaited.
+    fn joined(&mut self, node: u32) {
+        let Some((name, room)) = self.joiner.take_joined(node) else { return };
+        self.cleanup.share_all(node, &mut self.nodes);
+        if self.disk.as_ref().is_some_and(|disk| disk.schedule.is_stopping()) {
+            self.nodes.send(node, &Down::Stopping, &[]);
+        }
+        if let Some(begun) = &self.joiner.begun {
+            self.nodes.send(node, begun, &[]);
+        }
+        self.falling.iter_mut().for_each(|falling| falling.add_node(node));
+        self.slurm.iter_mut().for_each(|slurm| slurm.add(node, &name));
+        self.events.happened(What::Joined { node, name });
+        self.handle(MembershipEvent::Joined { node, room });
     }
 
     /// Ends the job because its PEs cannot reach each other. Every PE sends Hello before its agent
@@ -166,9 +176,14 @@ impl Launcher {
         self.diagnosis.report(stall, &mut self.nodes, &mut self.events);
     }
 
-    /// Accepts callers, and answers questions that are complete or have timed out.
+    /// Accepts callers, and answers questions that are complete or have timed out. Slurm asks for
+    /// drains, too.
     pub(super) fn answer_callers(&mut self) {
         let now = Instant::now();
+        let slurm = self.slurm.as_mut().map(|it| it.due(&mut self.machine, &mut self.events));
+        for (node, name) in slurm.into_iter().flatten() {
+            self.request_drain(node, &format!("since Slurm drains {name}"));
+        }
         for (stream, what) in self.diagnosis.callers(now) {
             match what {
                 Asked::Stop => {
@@ -178,7 +193,14 @@ impl Launcher {
                     };
                     query::answer(stream, text.to_owned());
                 }
-                Asked::Drain { node } => query::answer(stream, self.request_drain(node)),
+                Asked::Drain { node } => {
+                    query::answer(stream, self.request_drain(node, "as requested"))
+                }
+                Asked::Add { host } => {
+                    let refused = self.machine.refuses_move(None);
+                    let answer = self.joiner.request(&host, refused, &mut self.events);
+                    query::answer(stream, answer);
+                }
                 Asked::Dump | Asked::Status(_) => {
                     self.diagnosis.ask(For::Somebody(stream, what), &mut self.nodes);
                 }

@@ -44,6 +44,7 @@ mod gather;
 mod input;
 mod job;
 mod job_end;
+mod joining;
 mod listener;
 mod lost;
 mod messages;
@@ -70,8 +71,9 @@ use ending::LAST_LINES;
 pub use error::LaunchError;
 use event_bus::EventBus;
 use fallback::{FallBack, begins_in_store};
-use job::{configure, job_id, job_of, record_of};
+use job::{configuration, configure, job_id, job_of, record_of};
 use job_end::JobEnd;
+use joining::{JoinSite, Joiner};
 use listener::Listener;
 use nodes::Nodes;
 use placement::PlacementReport;
@@ -92,8 +94,9 @@ struct Launcher {
     rests: RestartBackoff,
     diagnosis: Diagnosis,
     status: StatusDisplay,
-    /// The listener for other hosts' agents; by now it rejects every connection.
+    /// The listener for other hosts' agents; by now it rejects every other connection.
     listener: Option<Listener>,
+    joiner: Joiner,
     /// The placement, while bindings of some nodes are missing; None once it is printed.
     placement: Option<PlacementReport>,
     /// The standard input, if it is sent to another host.
@@ -127,6 +130,8 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (machine, first) = machine_of(ready);
+    let configuration = configuration(ready, &job, net.as_ref(), (0, ready.cluster.is_some()));
+    let joiner = Joiner::new(ready, configuration, listener.as_ref(), build);
     let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
@@ -140,6 +145,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
         diagnosis: Diagnosis::new(settings.stall),
         status: StatusDisplay::new(ready),
         listener,
+        joiner: joiner.map_err(system("path of oshrun"))?,
         placement: ready.report_placement.then(|| PlacementReport::new(ready)),
         input: input::send(ready).map_err(system("standard input"))?,
         disk: SetWriter::new(ready, &job),
@@ -152,6 +158,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
     launcher.act(first);
     let status = launcher.serve();
     launcher.listener = None;
+    launcher.joiner.end();
     launcher.nodes.shut_down(&mut launcher.end);
     show(None);
     launcher.events.sum_up(launcher.machine.not_due());
@@ -210,13 +217,15 @@ impl Launcher {
             if let Some(end) = self.interruption() {
                 return self.end_with(end);
             }
-            if let Some(listener) = &mut self.listener {
-                listener.reject_late(|node| self.nodes.rejection(node));
+            let parts = (&mut self.nodes, &mut self.cleanup, &mut self.events);
+            let site = JoinSite { nodes: parts.0, cleanup: parts.1, events: parts.2 };
+            if let Some((node, beats)) = self.joiner.step(self.listener.as_mut(), site) {
+                let decisions = self.detection.add(node, beats);
+                self.detect(decisions, HeartbeatPath::Link);
             }
             self.receive_heartbeats();
             self.check_clocks();
             self.answer_callers();
-            self.follow_slurm();
             self.send_input();
             self.status.draw(&self.machine, &self.nodes, &self.events);
             for pe in self.rests.over() {
@@ -240,6 +249,7 @@ impl Launcher {
         fds.extend(self.end.fds());
         fds.extend(self.detection.fds());
         fds.extend(self.listener.iter().flat_map(Listener::fds));
+        fds.extend(self.joiner.fds());
         fds.extend(self.diagnosis.fds());
         fds.extend(self.input.as_ref().and_then(input::Sent::fd));
         let slurm = self.slurm.as_ref().map(SlurmHosts::fd);
@@ -256,7 +266,9 @@ impl Launcher {
         let now = Instant::now();
         let left = |end: Instant| end.saturating_duration_since(now);
         let listener = self.listener.as_ref().and_then(Listener::deadline);
-        let times = [listener, self.nodes.late(), self.diagnosis.deadline(), self.status.next()];
+        let nodes = [self.nodes.late(), self.joiner.deadline()];
+        let times =
+            [listener, self.diagnosis.deadline(), self.status.next()].into_iter().chain(nodes);
         let end = self.end.left(now, self.events.now(), self.machine.unrecoverable());
         let search = self.falling.as_ref().and_then(|falling| falling.left(now));
         let slurm = self.slurm.as_ref().and_then(|slurm| slurm.left(now));
@@ -363,6 +375,9 @@ impl Launcher {
                 }
                 Action::Drained { node, checkpoint, pes, to, repeats } => {
                     self.events.happened(What::Drained { node, checkpoint, pes, to, repeats });
+                }
+                Action::Moved { node, checkpoint, pes, to, repeats } => {
+                    self.events.happened(What::Moved { node, checkpoint, pes, to, repeats });
                 }
                 Action::GiveUp { why } => self.give_up_memory(&why),
                 Action::ChooseSet { home } => self.choose_set(home),

@@ -38,6 +38,12 @@ impl Nodes {
         Nodes { all, procs, leaving, waiting, broken: None }
     }
 
+    /// Adds a node that joins.
+    pub fn add(&mut self, node: u32, entry: Node) {
+        self.all.insert(node, entry);
+        self.waiting.renew();
+    }
+
     /// Returns the name of a node for messages.
     pub fn name(&self, node: u32) -> String {
         self.all.get(&node).map_or_else(|| format!("node {node}"), |entry| entry.name.clone())

@@ -13,9 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use raidshmem_core::membership::DrainRefusal;
+use raidshmem_core::membership::{DrainRefusal, Membership};
 
-use super::Launcher;
+use super::event_bus::EventBus;
 use crate::cli::ready::Ready;
 use crate::cli::starter::Means;
 use crate::worker::Worker;
@@ -55,6 +55,31 @@ impl SlurmHosts {
         self.due.map(|due| due.saturating_duration_since(now))
     }
 
+    /// Adds a host that has joined as `node`; the numbers of nodes that did not are skipped.
+    pub fn add(&mut self, node: u32, name: &str) {
+        self.names.resize(node as usize, String::new());
+        self.names.push(name.to_owned());
+    }
+
+    /// Returns the nodes to drain now, each with the name of its host, since Slurm drains them. One
+    /// that must stay is tried again after each answer of Slurm, and the reason is printed once.
+    pub fn due(&mut self, machine: &mut Membership, events: &mut EventBus) -> Vec<(u32, String)> {
+        use DrainRefusal::{Busy, Filling, NoNode, NotRunning};
+        let mut due = Vec::new();
+        for node in self.drained() {
+            let name = &self.names[node as usize];
+            match machine.refuses_move(Some(node)) {
+                None => due.push((node, name.clone())),
+                Some(Busy { .. } | Filling { .. } | NoNode { .. } | NotRunning) => {}
+                Some(why) if self.stay.insert(node) => {
+                    events.news(&format!("Slurm drains {name}, but node {node} stays: {why}"));
+                }
+                Some(_) => {}
+            }
+        }
+        due
+    }
+
     /// Asks Slurm if that is due. Returns the nodes that it drains, if it has answered.
     fn drained(&mut self) -> Vec<u32> {
         let answers = self.worker.results();
@@ -62,7 +87,9 @@ impl SlurmHosts {
             self.due = Some(Instant::now() + PERIOD);
         }
         if self.due.take_if(|due| *due <= Instant::now()).is_some() {
-            let names = self.names.join(",");
+            let names: Vec<&str> =
+                self.names.iter().filter(|name| !name.is_empty()).map(String::as_str).collect();
+            let names = names.join(",");
             self.worker.begin(move || ask(&names));
         }
         let Some(answer) = answers.into_iter().flatten().next_back() else { return Vec::new() };
@@ -90,27 +117,6 @@ fn drained_in(answer: &str) -> BTreeSet<&str> {
         field("NodeName=").filter(|_| is_drained)
     });
     drained.collect()
-}
-
-impl Launcher {
-    /// Drains the nodes that Slurm drains. One that must stay is tried again after each answer of
-    /// Slurm, and the reason is printed once.
-    pub(super) fn follow_slurm(&mut self) {
-        let Some(slurm) = &mut self.slurm else { return };
-        for node in slurm.drained() {
-            use DrainRefusal::{Busy, NoNode, NotRunning};
-            let Some(slurm) = &mut self.slurm else { return };
-            let name = slurm.names[node as usize].clone();
-            match self.machine.refuses_drain(node) {
-                None => _ = self.drain(node, &format!("since Slurm drains {name}")),
-                Some(Busy { .. } | NoNode { .. } | NotRunning) => {}
-                Some(why) if slurm.stay.insert(node) => {
-                    self.events.news(&format!("Slurm drains {name}, but node {node} stays: {why}"));
-                }
-                Some(_) => {}
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -53,12 +53,17 @@ fn line_of_fall((checkpoint, set): (CheckpointNumber, u64), why: &str, rebuilt: 
     format!("{why}: all PEs begin again from set {set} on disk, checkpoint {checkpoint}{rebuilt}")
 }
 
-/// Formats the line of a drained node, whose PEs are now on these nodes.
-fn line_of_drain(node: u32, (pes, to): (&[Pe], &[u32]), repeats: bool) -> String {
+/// Formats the moves of PEs to these nodes.
+fn line_of_moves(pes: &[Pe], to: &[u32]) -> String {
     let mut on: BTreeMap<u32, Vec<Pe>> = BTreeMap::new();
     pes.iter().zip(to).for_each(|(&pe, &node)| on.entry(node).or_default().push(pe));
     let each = on.iter().map(|(node, pes)| format!("{} moved to node {node}", Pe::names(pes)));
-    let moves = each.collect::<Vec<_>>().join(", ");
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Formats the line of a drained node, whose PEs are now on these nodes.
+fn line_of_drain(node: u32, (pes, to): (&[Pe], &[u32]), repeats: bool) -> String {
+    let moves = line_of_moves(pes, to);
     match (pes.is_empty(), repeats) {
         (true, _) => format!("node {node} is drained; it carried no PE"),
         (false, true) => format!("node {node} is drained: {moves}"),
@@ -155,6 +160,13 @@ impl JobStatistics {
                     self.again -= std::mem::take(&mut self.last_again);
                 }
                 Some(line_of_drain(*node, (pes, to), *repeats))
+            }
+            What::Moved { pes, to, repeats, .. } => {
+                if !repeats {
+                    self.again -= std::mem::take(&mut self.last_again);
+                }
+                let rest = if *repeats { "" } else { "; nothing was computed again" };
+                Some(line_of_moves(pes, to) + rest)
             }
             What::Stored { spill, checkpoint, .. } => {
                 let before = self.times.keys().rev().find(|&number| number < checkpoint).copied();

@@ -24,6 +24,8 @@ pub(super) enum WorkerDone {
     Lines { node: u32 },
     /// The search for a set is over.
     Searched(SearchResult),
+    /// The agent of a node that did not join has ended.
+    NotJoined,
     /// The memory of a PE was wiped.
     Wiped { pe: Pe, memory: u32, result: rustix::io::Result<()> },
 }

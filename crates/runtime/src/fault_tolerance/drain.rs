@@ -1,4 +1,4 @@
-//! The wait of the PEs in a checkpoint after which a node is drained.
+//! The wait of the PEs in a checkpoint after which a node is drained, or PEs move to a new one.
 //!
 //! All PEs learn in barrier Q of a checkpoint that it is the one. Once it is agreed, none of them
 //! computes: they stay in the call until the launcher has killed the node, and the call then
@@ -22,12 +22,13 @@ use crate::pgas::World;
 pub(super) fn wait_after(world: &World, number: CheckpointNumber) -> bool {
     let call = Call::Checkpoint.name();
     let carries_pes = |node: u32| world.members.view().nodes().any(|at| at == node);
-    let drain = world.members.agreed_drain().filter(|request| carries_pes(request.node));
+    let drain = world.members.agreed_drain();
+    let drain = drain.filter(|request| request.joins || carries_pes(request.node));
     let Some(request) = drain else { return false };
-    info!("waits after checkpoint {number} until node {} is drained", request.node);
+    info!("waits after checkpoint {number} for PEs to move, because of node {}", request.node);
     let all_have_it = world.barriers().barrier_of(Barrier::Protocol, call).is_ok();
     world.members.point(Point::Drain, number);
-    if all_have_it && world.members.is_on(request.node) {
+    if all_have_it && (request.joins || world.members.is_on(request.node)) {
         exit::flush_streams(); // the process will be killed
         world.members.report_drained(request, number);
     }

@@ -374,8 +374,7 @@ fn first_vote(
 
 /// Returns the description of the process that adopts a dead process's memory.
 fn successor(settings: &Settings, job: &Job, assignment: &AssignmentMessage) -> Successor {
-    let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
-    let here = |node: &&u32| machine(**node) == machine(assignment.node);
+    let here = |node: &&u32| job.machine(**node) == job.machine(assignment.node);
     Successor {
         job: job.id,
         pe: assignment.pe,

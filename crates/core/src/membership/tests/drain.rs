@@ -3,7 +3,7 @@
 use super::super::DrainRefusal;
 use super::*;
 use crate::settings::Rollback;
-use crate::view::DrainRequest;
+use crate::view::MoveRequest;
 
 fn raid5() -> Settings {
     settings(BackupMode::Raid5)
@@ -17,13 +17,13 @@ fn six(spares: usize) -> Cluster {
 }
 
 /// Requests a drain; returns the request as PEs see it.
-fn ask(cluster: &mut Cluster, node: u32) -> DrainRequest {
+fn ask(cluster: &mut Cluster, node: u32) -> MoveRequest {
     cluster.event(MembershipEvent::Drain { node });
     known(cluster).expect("it was not refused")
 }
 
 /// Returns the request that PEs of node 0 know.
-fn known(cluster: &Cluster) -> Option<DrainRequest> {
+fn known(cluster: &Cluster) -> Option<MoveRequest> {
     let sent = cluster.sent.iter().rev().find_map(|(_, message)| match message {
         Down::Drain(request) => Some(*request),
         _ => None,
@@ -31,7 +31,7 @@ fn known(cluster: &Cluster) -> Option<DrainRequest> {
     sent.flatten()
 }
 
-fn waits(cluster: &mut Cluster, pe: u32, request: DrainRequest) {
+fn waits(cluster: &mut Cluster, pe: u32, request: MoveRequest) {
     let (view, checkpoint) = (cluster.machine.view().number, CheckpointNumber(7));
     cluster.says(pe, PeMessage::Drained { request, view, checkpoint });
 }
@@ -85,7 +85,7 @@ fn nodes_are_drained_one_after_another_without_spares() {
     let mut cluster = Cluster::four(&raid5(), 0);
     for (node, left) in [(1, 3), (3, 2)] {
         let pes: Vec<u32> = (0..4).filter(|&pe| cluster.member(pe as usize).node == node).collect();
-        if let Some(DrainRefusal::Fatal { .. }) = cluster.machine.refuses_drain(node) {
+        if let Some(DrainRefusal::Fatal { .. }) = cluster.machine.refuses_move(Some(node)) {
             continue; // it has taken over a PE of its group
         }
         leave(&mut cluster, node, &pes);
@@ -118,7 +118,7 @@ fn a_request_that_cannot_be_met_is_refused() {
         let (node_of, spares) = (vec![0, 1, 2, 3], Vec::new());
         let shape = Shape { node_of, nodes: 4, spares, fabric: Fabric::Shm };
         let mut cluster = Cluster::new(&shape, settings, groups);
-        let why = cluster.machine.refuses_drain(node).expect("it is refused").to_string();
+        let why = cluster.machine.refuses_move(Some(node)).expect("it is refused").to_string();
         let sent = cluster.sent.len();
         cluster.event(MembershipEvent::Drain { node });
         assert!(cluster.sent.len() == sent && cluster.machine.drained_node().is_none());
@@ -137,10 +137,10 @@ fn a_request_that_cannot_be_met_is_refused() {
 fn a_job_drains_one_node_at_a_time_and_none_at_its_ends() {
     let mut cluster = Cluster::four(&raid5(), 0);
     ask(&mut cluster, 2);
-    assert_eq!(cluster.machine.refuses_drain(1), Some(DrainRefusal::Busy { node: 2 }));
+    assert_eq!(cluster.machine.refuses_move(Some(1)), Some(DrainRefusal::Busy { node: 2 }));
     let mut ending = Cluster::four(&raid5(), 0);
     finalizes(&mut ending, 0);
-    assert_eq!(ending.machine.refuses_drain(1), Some(DrainRefusal::NotRunning));
+    assert_eq!(ending.machine.refuses_move(Some(1)), Some(DrainRefusal::NotRunning));
 }
 
 /// A report that a loss has overtaken is void, since that PE waits no longer.
@@ -155,7 +155,7 @@ fn only_reports_of_the_current_view_and_request_count() {
     resume(&mut cluster);
     waits(&mut cluster, 3, request);
     assert!(!has(&cluster, "kill 1"), "PE 2 does not wait in this view");
-    let other = DrainRequest { serial: request.serial + 1, ..request };
+    let other = MoveRequest { serial: request.serial + 1, ..request };
     waits(&mut cluster, 2, other);
     assert!(!has(&cluster, "kill 1"), "nor for another request");
     waits(&mut cluster, 2, request);
@@ -171,7 +171,7 @@ fn a_node_that_dies_before_it_is_drained_is_an_ordinary_loss() {
     assert!(has(&cluster, "node 1 was lost with PEs 2,3") && known(&cluster).is_none());
     resume(&mut cluster);
     assert_eq!(moved(&cluster), None);
-    assert_eq!(cluster.machine.refuses_drain(0), None, "the request is over");
+    assert_eq!(cluster.machine.refuses_move(Some(0)), None, "the request is over");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
 use raidshmem_core::message::{AssignmentMessage, Flaw, PeMessage, ProgressReport, RecoveryStep};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use raidshmem_core::view::{DrainRequest, Member, State, View};
+use raidshmem_core::view::{Member, MoveRequest, State, View};
 use raidshmem_sys::lock;
 use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{exit, process};
@@ -132,18 +132,18 @@ impl Membership {
     }
 
     /// Returns the request to drain a node after the next checkpoint, if the launcher has made one.
-    pub(crate) fn drain(&self) -> Option<DrainRequest> {
-        DrainRequest::unpack(self.page.drain().load(Ordering::SeqCst))
+    pub(crate) fn drain(&self) -> Option<MoveRequest> {
+        MoveRequest::unpack(self.page.drain().load(Ordering::SeqCst))
     }
 
     /// Notes the request that all PEs of a checkpoint have agreed on.
-    pub(crate) fn agree_on_drain(&self, request: Option<DrainRequest>) {
-        self.agreed_drain.store(DrainRequest::pack(request), Ordering::Relaxed);
+    pub(crate) fn agree_on_drain(&self, request: Option<MoveRequest>) {
+        self.agreed_drain.store(MoveRequest::pack(request), Ordering::Relaxed);
     }
 
     /// Returns the request that all PEs of the last checkpoint have agreed on.
-    pub(crate) fn agreed_drain(&self) -> Option<DrainRequest> {
-        DrainRequest::unpack(self.agreed_drain.load(Ordering::Relaxed))
+    pub(crate) fn agreed_drain(&self) -> Option<MoveRequest> {
+        MoveRequest::unpack(self.agreed_drain.load(Ordering::Relaxed))
     }
 
     /// Returns true if this PE runs on that node.
@@ -303,7 +303,7 @@ impl Membership {
     }
 
     /// Reports that this PE waits after that checkpoint for its node to be drained.
-    pub(crate) fn report_drained(&self, request: DrainRequest, checkpoint: CheckpointNumber) {
+    pub(crate) fn report_drained(&self, request: MoveRequest, checkpoint: CheckpointNumber) {
         self.say(&PeMessage::Drained { request, view: self.joined(), checkpoint });
     }
 
