@@ -181,6 +181,17 @@ impl Record {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
+    /// Returns the name of a node, which may have joined the running job.
+    pub fn name_of(&self, node: u32) -> Option<String> {
+        let joined = || {
+            self.events.iter().find_map(|event| match &event.what {
+                What::Joined { node: of, name } if *of == node => Some(name.clone()),
+                _ => None,
+            })
+        };
+        self.job.nodes.get(node as usize).cloned().or_else(joined)
+    }
+
     /// Returns a description of a name that does not exist.
     fn unsound(&self) -> Option<String> {
         let joined = self.events.iter().filter_map(|event| match event.what {

@@ -36,7 +36,7 @@ pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
 }
 
 fn node(record: &Record, node: u32) -> String {
-    let name = record.job.nodes.get(node as usize).cloned().unwrap_or_default();
+    let name = record.name_of(node).unwrap_or_default();
     if name == format!("node{node}") {
         format!("node {node}")
     } else {
