@@ -164,7 +164,7 @@ fn a_loss_during_the_move_is_survived() {
     let all = (0..4).flat_map(|pe| steps.map(|step| ("--kill", pe, step)));
     let nodes =
         [0, 1, 3].into_iter().flat_map(|node| steps.map(|step| ("--kill-node", node, step)));
-    for (what, number, step) in sample_long(all.chain(nodes).collect(), 6, 56) {
+    for (what, number, step) in sample_long(all.chain(nodes).collect(), 6, 24) {
         let rule = format!("{number}@{FILLED}:{step}");
         let words = ["--mode", "rs", "--kill-node", LOST, what, &rule];
         let job = Job::new(4).args(&["--nodes", "4"]).args(&words).env("SHMEM_FT_PARITY", "2");

@@ -110,7 +110,7 @@ fn new_groups_protect_what_is_read_only() {
         let (next, process) = (number + 1, format!("--kill {{0|1|3}}@{number}:{{{steps}}}"));
         [format!("{first} --kill-node 1@{{{number}:healed|{next}}}"), format!("{first} {process}")]
     };
-    Sweep::of([(4, 1), (4, 3), (4, 7), (5, 3), (6, 6)].into_iter().flat_map(at)).long(8, 48).each(
+    Sweep::of([(4, 1), (4, 3), (4, 7), (5, 3), (6, 6)].into_iter().flat_map(at)).long(8, 20).each(
         |cell| {
             let outcome = run(&cell.line, &["any"]);
             is_right(&outcome);
