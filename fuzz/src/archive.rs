@@ -8,6 +8,7 @@ use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_archive::program;
+use raidshmem_archive::references::{Base, References};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_core::disk::{Content, Entry, Held};
 use raidshmem_core::heap::Heap;
@@ -87,10 +88,11 @@ pub fn examples() -> Vec<Vec<u8>> {
         objects: vec![Object { name: "x".into(), file: "a.c".into(), offset: 8, len: 8 }],
         begin: Vec::new(),
         stored: Vec::new(),
+        references: References::default(),
         sums: vec![5],
     };
-    let (build, stored) = (vec![9; 20], Vec::new());
-    let parity = ParityHead { owner, build, line: 8296, stored, sums: vec![6] };
+    let (build, stored, references) = (vec![9; 20], Vec::new(), References::default());
+    let parity = ParityHead { owner, build, line: 8296, stored, references, sums: vec![6] };
     let manifest = Manifest {
         job: 7,
         number,
@@ -100,12 +102,20 @@ pub fn examples() -> Vec<Vec<u8>> {
         program: "jacobi".into(),
         entries: vec![Entry { len: 9000, sum: 1 }; 2],
         raw: None,
+        bases: Vec::new(),
         parity: None,
     };
     let code = Code { scheme: "raid5".into(), parity: 1, groups: vec![vec![Pe(1), Pe(0)]] };
     let entries = manifest.entries.clone();
     let local = Manifest { parity: Some(Parity { code, entries }), ..manifest.clone() };
     let plain = [head.encode(), manifest.encode(), parity.encode(), local.encode()];
+    let base = |number| Base { number: CheckpointNumber(number), entry: Entry { len: 9, sum: 1 } };
+    let references = References { bases: vec![base(1), base(2)], sources: vec![2] };
+    let refers = [
+        Head { references: references.clone(), ..head.clone() }.encode(),
+        ParityHead { references, ..parity.clone() }.encode(),
+        Manifest { bases: vec![CheckpointNumber(2)], raw: Some(50_000), ..local.clone() }.encode(),
+    ];
     let head = Head { stored: vec![1000], ..head };
     let parity = ParityHead { stored: vec![1000], ..parity };
     let local = Manifest { raw: Some(50_000), ..local };
@@ -113,5 +123,5 @@ pub fn examples() -> Vec<Vec<u8>> {
     let tile: Vec<u8> = (0..TILE).map(|at| (at / 7) as u8 & 15).collect();
     let compressed =
         [head.encode(), parity.encode(), local.encode(), compressor.compress(&tile).to_vec()];
-    plain.into_iter().chain(compressed).collect()
+    plain.into_iter().chain(refers).chain(compressed).collect()
 }

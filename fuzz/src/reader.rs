@@ -1,4 +1,5 @@
-//! The reader of objects, over a set on a disk whose heads are hostile but have right checksums.
+//! The reader of objects, over a set on a disk whose heads are hostile but have right checksums; so
+//! are those of the older files to which they refer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
+use raidshmem_archive::references::{Base, References};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::Entry;
@@ -44,16 +46,17 @@ pub fn reader(bytes: &[u8]) {
     let data = vec![b'7'; head.data_len() as usize];
     let sums = |data: &[u8]| data.chunks(TILE).map(crc32).collect::<Vec<u32>>();
     let begin = head.begin.clone();
-    let head = Head { owner: owner(0), stored: Vec::new(), sums: sums(&data), ..head };
+    let mut head = Head { owner: owner(0), stored: Vec::new(), sums: sums(&data), ..head };
     let line_len = head.memory_len() as usize;
     let mut line = [begin.as_slice(), data.as_slice()].concat();
     line.truncate(line_len);
     line.resize(line_len.next_multiple_of(TILE), 0);
     let (build, stored, line_len) = (Vec::new(), Vec::new(), line_len as u64);
-    let parity = ParityHead { owner: owner(0), build, line: line_len, stored, sums: sums(&line) };
-    let set = folder.0.join("node-0/set-1");
-    fs::create_dir_all(&set).expect("a folder");
-    let file = |name: &str, head: Vec<u8>, data: &[u8]| {
+    let (references, sums) = (References::default(), sums(&line));
+    let parity = ParityHead { owner: owner(0), build, line: line_len, stored, references, sums };
+    let file = |set: usize, name: &str, head: Vec<u8>, data: &[u8]| {
+        let set = folder.0.join(format!("node-0/set-{set}"));
+        fs::create_dir_all(&set).expect("a folder");
         let sum = head.last_chunk().copied().map_or(0, u32::from_le_bytes);
         let mut bytes = head;
         bytes.resize(data_at(bytes.len()) as usize, 0);
@@ -61,8 +64,22 @@ pub fn reader(bytes: &[u8]) {
         fs::write(set.join(name), &bytes).expect("written");
         Entry { len: bytes.len() as u64, sum }
     };
-    let entry = file("pe-0", head.encode(), &data);
-    let copy = file("parity-0", parity.encode(), &line);
+    for nth in 0..head.references.bases.len() {
+        let (bases, base) = head.references.bases.split_at(nth);
+        let Base { number, entry } = base[0];
+        if entry.sum % 2 == 1 {
+            continue; // there is no such file
+        }
+        let mut references = References::new(bases.to_vec(), head.sums.len());
+        if entry.len % 2 == 1 {
+            references.sources.fill(nth as u8); // it has nothing itself
+        }
+        let older = Head { owner: Owner { number, ..head.owner }, references, ..head.clone() };
+        let entry = file(nth + 2, "pe-0", older.encode(), &here(&older, &data));
+        head.references.bases[nth].entry = entry;
+    }
+    let entry = file(1, "pe-0", head.encode(), &here(&head, &data));
+    let copy = file(1, "parity-0", parity.encode(), &line);
     let code = Code { scheme: "mirror".into(), parity: 1, groups: vec![vec![Pe(0), Pe(1)]] };
     let manifest = Manifest {
         job,
@@ -73,11 +90,22 @@ pub fn reader(bytes: &[u8]) {
         program: String::new(),
         entries: vec![entry; 2],
         raw: None,
+        bases: Vec::new(),
         parity: Some(Parity { code, entries: vec![copy; 2] }),
     };
-    fs::write(set.join("manifest"), manifest.encode()).expect("written");
+    fs::write(folder.0.join("node-0/set-1/manifest"), manifest.encode()).expect("written");
     let Ok(reader) = SetReader::open(&folder.0.display().to_string()) else { return };
     (0..3).for_each(|pe| read(&reader, Pe(pe)));
+}
+
+/// Returns the tiles of `data` that a file with this head holds itself.
+fn here(head: &Head, data: &[u8]) -> Vec<u8> {
+    let tiles = data.chunks(TILE).enumerate();
+    tiles
+        .filter(|(tile, _)| head.tiles().is_here(*tile))
+        .flat_map(|(_, tile)| tile)
+        .copied()
+        .collect()
 }
 
 /// Reads all of each object of a PE, and too much.
@@ -104,7 +132,7 @@ fn forged(bytes: &[u8]) -> Option<Head> {
     small.then_some(head)
 }
 
-/// Returns a head as agents write it.
+/// Returns heads as agents write them, without references and with some.
 pub fn examples() -> Vec<Vec<u8>> {
     let (heap_len, mut heap) = (1u64 << 20, Heap::new(1 << 20));
     (1..4).for_each(|nth| _ = heap.alloc(nth * 1000, 64));
@@ -137,8 +165,17 @@ pub fn examples() -> Vec<Vec<u8>> {
         objects: vec![object("grid", 16, 8), object("rows", 32, 64), object("far", 4090, 40)],
         begin,
         stored: Vec::new(),
+        references: References::default(),
         sums: Vec::new(),
     };
     let tiles = head.data_len().div_ceil(TILE as u64) as usize;
-    vec![Head { sums: vec![0; tiles], ..head }.encode()]
+    let head = Head { sums: vec![0; tiles], ..head };
+    let base =
+        |number, len| Base { number: CheckpointNumber(number), entry: Entry { len, sum: 0 } };
+    let refers = |bases: &[Base], source| {
+        let references = References { bases: bases.to_vec(), sources: vec![source; tiles] };
+        Head { references, ..head.clone() }.encode()
+    };
+    let two = [base(1, 0), base(2, 1)];
+    vec![head.encode(), refers(&two[..1], 1), refers(&two, 1), refers(&two, 2)]
 }

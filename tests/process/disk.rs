@@ -69,9 +69,11 @@ impl Store {
         jacobi::job(Job::new(4).mode("raid5").args(&["--resume", &exact]), LONG).run()
     }
 
-    /// Runs a job that writes sets here, and kills all of it.
+    /// Runs a job that writes sets here, each of which can be damaged or deleted by itself, and
+    /// kills all of it.
     fn fill(&self, words: &[&str]) {
-        let run = jacobi::job(self.job("raid5", words), LONG).with_orphans().until("set-2,");
+        let job = self.job("raid5", words).env("SHMEM_FT_STORE_INCREMENTAL", "0");
+        let run = jacobi::job(job, LONG).with_orphans().until("set-2,");
         run.kill();
     }
 
@@ -149,6 +151,7 @@ fn killed_and_resumed_until_it_is_through() {
         // The folder for the next set is left at a different step of its creation each time.
         let (number, _) = store.newest();
         let job = store.job("raid5", &["--resume", store.text()]);
+        let job = job.env("SHMEM_FT_STORE_INCREMENTAL", "0");
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         if run.line_or_end(&format!("set-{},", number + more)).is_none() {
             run.finish().right_sum(LONG); // it had already ended
@@ -303,6 +306,7 @@ fn a_node_writes_no_faster_than_its_rate() {
 fn sets_are_kept_listed_checked_and_deleted() {
     let store = Store::new();
     let job = store.job("rs", &[]).env("SHMEM_FT_STORE_KEEP", "3");
+    let job = job.env("SHMEM_FT_STORE_INCREMENTAL", "0");
     let outcome = jacobi::job(job, LONG).run();
     outcome.right_sum(LONG);
     let sets = outcome.count(" is on disk: ").min(3);
@@ -339,6 +343,7 @@ fn compressed_sets_are_smaller_and_hold() {
     needs!(long);
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_COMPRESS", "3");
+    let job = job.env("SHMEM_FT_STORE_INCREMENTAL", "0");
     let mut run = jacobi::job(job, LONG).with_orphans().start();
     let line = run.wait_for("set-2,");
     assert!(line.contains(" compressed from "), "{line}");

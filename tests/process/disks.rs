@@ -20,6 +20,8 @@ impl Disks {
     fn fill_at(mode: &str, level: &str) -> Disks {
         let disks = Disks(Store::new());
         let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
+        // Each set is deleted, damaged and repaired without the others.
+        let job = job.env("SHMEM_FT_STORE_INCREMENTAL", "0");
         let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for_nth("is on disk", 2); // not set-2, which may be abandoned
@@ -222,7 +224,8 @@ fn the_previous_set_is_used_if_too_much_of_the_newest_is_lost() {
 fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_previous_one() {
     let disks = Disks(Store::new());
     let job = disks.local(disks.0.job("raid5", &["--nodes", "4"]));
-    jacobi::job(job.env("SHMEM_FT_STORE_KEEP", "4"), LONG).run().right_sum(LONG);
+    let job = job.env("SHMEM_FT_STORE_INCREMENTAL", "0").env("SHMEM_FT_STORE_KEEP", "4");
+    jacobi::job(job, LONG).run().right_sum(LONG);
     let newest = disks.common();
     for node in 0..4 {
         for newer in disks.sets(node).into_iter().filter(|&set| set > newest) {

@@ -58,7 +58,7 @@ fn a_loss_while_all_begin_again_is_survived() {
 #[test]
 fn a_damaged_set_is_passed_over_by_a_job_that_falls() {
     let store = Store::new();
-    let mut run = stored(store.job("raid5", &[]));
+    let mut run = stored(store.job("raid5", &[]).env("SHMEM_FT_STORE_INCREMENTAL", "0"));
     let (damaged, folder) = store.newest();
     for pe in [0, 2] {
         flip_last(&folder.join(format!("pe-{pe}")));

@@ -18,6 +18,7 @@
 //! - [`disks`]: checkpoints on disk, with a disk for each node
 //! - [`exits`]: the end of a job when its programs end
 //! - [`fewer`]: jobs in shrink mode
+//! - [`incremental`]: checkpoints on disk that hold what changed since earlier ones
 //! - [`inherited`]: unusual environments of a job
 //! - [`input`]: invalid input
 //! - [`interval`]: checkpoint calls that are skipped until a checkpoint is due
@@ -78,6 +79,7 @@ mod exits;
 mod falls;
 mod fewer;
 mod heal;
+mod incremental;
 mod inherited;
 mod input;
 mod interval;

@@ -22,6 +22,8 @@ const LARGEST: usize = 1 << 30;
 pub const PLAIN: u32 = 3;
 /// The version of files whose tiles may be compressed, and of their manifest.
 pub const COMPRESSED: u32 = 4;
+/// The version of files that refer to those of earlier sets, and of their manifest.
+pub const REFERRING: u32 = 5;
 
 /// The kind of file that a frame begins.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +32,13 @@ pub struct Kind {
     pub name: &'static str,
 }
 
-/// Returns the version of a file.
-pub fn version(is_compressed: bool) -> u32 {
-    if is_compressed { COMPRESSED } else { PLAIN }
+/// Returns the version of a file: the oldest that suffices.
+pub fn version(is_compressed: bool, refers: bool) -> u32 {
+    match (refers, is_compressed) {
+        (true, _) => REFERRING,
+        (false, true) => COMPRESSED,
+        (false, false) => PLAIN,
+    }
 }
 
 /// Returns the length of a frame, from its first bytes.
@@ -46,8 +52,8 @@ pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
     let (found, len) = (number(8), number(12) as usize);
     match () {
         () if begin[..8] != kind.magic => Err(FormatError::Magic(kind.name)),
-        () if !(PLAIN..=COMPRESSED).contains(&found) => {
-            Err(FormatError::Version { found, oldest: PLAIN, newest: COMPRESSED })
+        () if !(PLAIN..=REFERRING).contains(&found) => {
+            Err(FormatError::Version { found, oldest: PLAIN, newest: REFERRING })
         }
         () if !(BEGIN + END..=LARGEST).contains(&len) => {
             Err(FormatError::Impossible("the length of its head"))
@@ -63,9 +69,7 @@ pub fn body(kind: Kind, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
     let (covered, rest) = bytes.split_at_checked(len - END).ok_or(short.clone())?;
     let sum = rest.first_chunk::<END>().ok_or(short)?;
     match crc32(covered) == u32::from_le_bytes(*sum) {
-        true => {
-            Ok(Reader { bytes: &covered[BEGIN..], is_compressed: covered[8] == COMPRESSED as u8 })
-        }
+        true => Ok(Reader { bytes: &covered[BEGIN..], version: u32::from(covered[8]) }),
         false => Err(FormatError::Damaged),
     }
 }
@@ -103,9 +107,9 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes the stored length of each tile, in files with compressed tiles only.
+    /// Writes the stored length of each tile, in files of versions with such lengths only.
     pub fn stored(&mut self, stored: &[u32]) {
-        if !stored.is_empty() {
+        if self.0[8] > PLAIN as u8 {
             self.count(stored.len());
             stored.iter().for_each(|&len| self.u32(len));
         }
@@ -124,8 +128,7 @@ impl Writer {
 /// Reads a body to its end.
 pub struct Reader<'a> {
     bytes: &'a [u8],
-    /// True if the frame is of a file whose tiles may be compressed.
-    pub is_compressed: bool,
+    version: u32,
 }
 
 impl<'a> Reader<'a> {
@@ -177,10 +180,20 @@ impl<'a> Reader<'a> {
         (0..self.count(size)?).map(|_| item(self)).collect()
     }
 
+    /// Returns true if the version has sizes before compression, and lengths of stored tiles.
+    pub fn has_sizes(&self) -> bool {
+        self.version > PLAIN
+    }
+
+    /// Returns true if the version has references.
+    pub fn refers(&self) -> bool {
+        self.version == REFERRING
+    }
+
     /// Reads the stored length of each tile; empty if they are not compressed.
     pub fn stored(&mut self) -> Result<Vec<u32>, FormatError> {
-        let stored = if self.is_compressed { self.list(4, Reader::u32)? } else { Vec::new() };
-        match self.is_compressed && stored.is_empty() {
+        let stored = if self.has_sizes() { self.list(4, Reader::u32)? } else { Vec::new() };
+        match self.version == COMPRESSED && stored.is_empty() {
             true => Err(FormatError::Impossible("a compressed file without tiles")),
             false => Ok(stored),
         }
@@ -234,6 +247,6 @@ pub mod tests {
                 }
             }
         }
-        assert_eq!((COMPRESSED, digest.finish()), (4, 47_854_578));
+        assert_eq!((REFERRING, digest.finish()), (5, 47_854_578));
     }
 }

@@ -20,6 +20,7 @@
 //! bytes                       integers, and the frame around the head of a file
 //! compress                    the stored form of a tile
 //! owner  tiles  code          the owner of a file; its tiles; the parity computation
+//! references                  the tiles of a file that files of earlier sets hold
 //! part  parity  manifest      the files of a PE; the manifest that makes a set complete
 //! judge  lineage              the decision if a set can be read or decoded; the sets of a job
 //! choose  rebuilt             disks from which a job can start; sets of another program build
@@ -47,6 +48,7 @@ pub mod parity;
 pub mod part;
 pub mod program;
 pub mod rebuilt;
+pub mod references;
 pub mod runtime;
 pub mod schedule;
 pub mod tiles;

@@ -13,6 +13,7 @@ use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::code::Code;
 use crate::error::FormatError;
 use crate::owner::Owner;
+use crate::references;
 
 /// The frame of a manifest.
 const KIND: Kind = Kind { magic: *b"RAIDSETM", name: "manifest" };
@@ -34,8 +35,11 @@ pub struct Manifest {
     pub program: String,
     /// The file of each PE.
     pub entries: Vec<Entry>,
-    /// The size of all files without compression, in bytes; None if they are not compressed.
+    /// The size of all files with all their tiles, without compression, in bytes; None if that is
+    /// the size that they have.
     pub raw: Option<u64>,
+    /// The earlier checkpoints of the job whose files hold tiles of this set, in order.
+    pub bases: Vec<CheckpointNumber>,
     /// The parity of a set whose files lie on the disks of their nodes; None for a set in one
     /// folder.
     pub parity: Option<Parity>,
@@ -53,7 +57,8 @@ pub struct Parity {
 impl Manifest {
     /// Encodes the manifest.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND, version(self.raw.is_some()));
+        let refers = !self.bases.is_empty();
+        let mut out = Writer::new(KIND, version(self.raw.is_some(), refers));
         out.u64(self.job);
         out.u64(self.number.0);
         out.u64(self.heap_len);
@@ -61,7 +66,12 @@ impl Manifest {
         out.run(self.mode.as_bytes());
         out.run(self.program.as_bytes());
         write(&self.entries, &mut out);
-        self.raw.into_iter().for_each(|raw| out.u64(raw));
+        let raw = self.raw.or(refers.then(|| self.bytes()));
+        raw.into_iter().for_each(|raw| out.u64(raw));
+        if refers {
+            out.count(self.bases.len());
+            self.bases.iter().for_each(|base| out.u64(base.0));
+        }
         out.u8(u8::from(self.parity.is_some()));
         if let Some(Parity { code, entries }) = &self.parity {
             code.write(&mut out);
@@ -84,7 +94,11 @@ impl Manifest {
             mode: body.text()?,
             program: body.text()?,
             entries: body.list(12, read)?,
-            raw: if body.is_compressed { Some(body.u64()?) } else { None },
+            raw: if body.has_sizes() { Some(body.u64()?) } else { None },
+            bases: match body.refers() {
+                true => body.list(8, |body| Ok(CheckpointNumber(body.u64()?)))?,
+                false => Vec::new(),
+            },
             parity: match body.u8()? {
                 0 => None,
                 1 => Some(Parity { code: Code::read(&mut body)?, entries: body.list(12, read)? }),
@@ -92,6 +106,9 @@ impl Manifest {
             },
         };
         body.end()?;
+        if bytes[8] == bytes::REFERRING as u8 {
+            references::check(&manifest.bases, manifest.number)?;
+        }
         let pes = (1..=PES_MAX).contains(&manifest.entries.len());
         if bytes.len() != bytes::frame_len(KIND, bytes)? {
             return Err(FormatError::Impossible("a manifest that goes on after its end"));
@@ -161,6 +178,7 @@ mod tests {
             program: "jacobi 512".into(),
             entries: entries(),
             raw: None,
+            bases: Vec::new(),
             parity: None,
         }
     }
@@ -180,11 +198,14 @@ mod tests {
         assert_eq!(manifest().bytes() * 2, with_parity().bytes());
         assert_eq!(manifest().bytes(), 700_000);
         let compressed = |of: Manifest| Manifest { raw: Some(2_000_000), ..of };
-        let all = [manifest(), with_parity(), compressed(manifest()), compressed(with_parity())];
+        let bases = vec![CheckpointNumber(20), CheckpointNumber(30)];
+        let refers = Manifest { bases, ..compressed(with_parity()) };
+        let all =
+            [manifest(), with_parity(), compressed(manifest()), compressed(with_parity()), refers];
         all.iter().for_each(is_read_back);
         assert_eq!(
             all.map(|it| (it.encode()[8], it.bytes() / 700_000)),
-            [(3, 1), (3, 2), (4, 1), (4, 2)]
+            [(3, 1), (3, 2), (4, 1), (4, 2), (5, 2)]
         );
     }
 
@@ -202,7 +223,7 @@ mod tests {
         fn code(manifest: &mut Manifest) -> &mut Code {
             &mut manifest.parity.as_mut().expect("it has one").code
         }
-        let changes: [Change; 9] = [
+        let changes: [Change; 12] = [
             |manifest| manifest.number = CheckpointNumber::START,
             |manifest| manifest.heap_len = u64::MAX,
             |manifest| manifest.entries.clear(),
@@ -212,6 +233,9 @@ mod tests {
             |manifest| code(manifest).groups[1].truncate(1),
             |manifest| code(manifest).parity = 2,
             |manifest| manifest.raw = Some(manifest.bytes() - 1),
+            |manifest| manifest.bases = vec![manifest.number],
+            |manifest| manifest.bases = [3, 2].map(CheckpointNumber).to_vec(),
+            |manifest| manifest.bases = (1..9).map(CheckpointNumber).collect(),
         ];
         for change in changes {
             let mut manifest = with_parity();

@@ -199,6 +199,7 @@ mod tests {
     use super::*;
     use crate::owner::Owner;
     use crate::part::Region;
+    use crate::references::References;
 
     fn head() -> Head {
         let number = CheckpointNumber(3);
@@ -233,6 +234,7 @@ mod tests {
             ],
             begin: Vec::new(),
             stored: Vec::new(),
+            references: References::default(),
             sums: vec![1],
         }
     }

@@ -7,6 +7,7 @@ use raidshmem_core::layout::TILE;
 use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
+use crate::references::References;
 use crate::tiles::Tiles;
 
 /// The frame of a parity file.
@@ -23,6 +24,8 @@ pub struct ParityHead {
     pub line: u64,
     /// Bytes that each tile occupies in the file; empty if they are not compressed.
     pub stored: Vec<u32>,
+    /// The tiles that are in files of earlier sets.
+    pub references: References,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
@@ -35,7 +38,8 @@ impl ParityHead {
 
     /// Returns the tiles of the parity.
     pub fn tiles(&self) -> Tiles<'_> {
-        Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
+        let (stored, sources) = (&self.stored, &self.references.sources);
+        Tiles { sums: &self.sums, len: self.data_len(), stored, sources }
     }
 
     /// Returns the tiles in memory that these tiles of the file would fill, and the number of all.
@@ -53,11 +57,13 @@ impl ParityHead {
 
     /// Encodes the head.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
+        let refers = !self.references.bases.is_empty();
+        let mut out = Writer::new(KIND, version(!self.stored.is_empty(), refers));
         self.owner.write(&mut out);
         out.run(&self.build);
         out.u64(self.line);
         out.stored(&self.stored);
+        self.references.write(&mut out);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
         out.finish()
@@ -69,11 +75,13 @@ impl ParityHead {
     /// The head is missing, damaged, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<ParityHead, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
+        let owner = Owner::read(&mut body)?;
         let head = ParityHead {
-            owner: Owner::read(&mut body)?,
+            owner,
             build: body.run()?.to_vec(),
             line: body.u64()?,
             stored: body.stored()?,
+            references: References::read(&mut body, &owner)?,
             sums: body.list(4, Reader::u32)?,
         };
         body.end()?;
@@ -87,24 +95,31 @@ impl ParityHead {
 
 #[cfg(test)]
 mod tests {
+    use raidshmem_core::disk::Entry;
     use raidshmem_core::message::HEAP_MAX;
     use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
     use super::*;
     use crate::bytes::tests::nothing_else_is_taken;
+    use crate::references::Base;
 
     fn head() -> ParityHead {
         let number = CheckpointNumber(12);
         let owner = Owner { job: 77, number, pe: Pe(1), n_pes: 4, heap_len: 1 << 20 };
         let (stored, sums) = (Vec::new(), vec![7, 8]);
-        ParityHead { owner, build: vec![3], line: 200_000, stored, sums }
+        let references = References::default();
+        ParityHead { owner, build: vec![3], line: 200_000, stored, references, sums }
     }
 
     #[test]
     fn a_head_survives_a_round_trip_and_nothing_else_is_accepted() {
         assert_eq!((head().data_len(), head().tiles().range(1).end), (1 << 17, 1 << 17));
-        for stored in [vec![], vec![1 << 16, 9]] {
-            let head = ParityHead { stored, ..head() };
+        let base = Base { number: CheckpointNumber(3), entry: Entry { len: 1, sum: 2 } };
+        let refers = References { bases: vec![base], sources: vec![1, 0] };
+        let none = References::default;
+        let all = [(vec![], none()), (vec![1 << 16, 9], none()), (vec![0, 9], refers)];
+        for (stored, references) in all {
+            let head = ParityHead { stored, references, ..head() };
             let bytes = head.encode();
             assert_eq!(ParityHead::decode(&bytes).as_ref(), Ok(&head));
             assert_eq!(ParityHead::len_of(&bytes), Ok(bytes.len()));

@@ -18,6 +18,7 @@ use raidshmem_core::page::PAGE;
 use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
+use crate::references::References;
 use crate::tiles::Tiles;
 
 /// The frame of a file of a PE.
@@ -93,6 +94,8 @@ pub struct Head {
     pub begin: Vec<u8>,
     /// Bytes that each tile occupies in the file; empty if they are not compressed.
     pub stored: Vec<u32>,
+    /// The tiles that are in files of earlier sets.
+    pub references: References,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
@@ -106,7 +109,8 @@ impl Head {
 
     /// Returns the tiles of the saved bytes.
     pub fn tiles(&self) -> Tiles<'_> {
-        Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
+        let (stored, sources) = (&self.stored, &self.references.sources);
+        Tiles { sums: &self.sums, len: self.data_len(), stored, sources }
     }
 
     /// Returns the number of tiles of the snapshot in memory, if that begins with [`Head::begin`].
@@ -168,7 +172,8 @@ impl Head {
 
     /// Encodes the head.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
+        let refers = !self.references.bases.is_empty();
+        let mut out = Writer::new(KIND, version(!self.stored.is_empty(), refers));
         self.owner.write(&mut out);
         out.u64(self.heap_at);
         out.run(&self.build);
@@ -194,6 +199,7 @@ impl Head {
         }
         out.run(&self.begin);
         out.stored(&self.stored);
+        self.references.write(&mut out);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
         out.finish()
@@ -205,8 +211,9 @@ impl Head {
     /// The head is missing, damaged, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Head, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
+        let owner = Owner::read(&mut body)?;
         let head = Head {
-            owner: Owner::read(&mut body)?,
+            owner,
             heap_at: body.u64()?,
             build: body.run()?.to_vec(),
             program: body.text()?,
@@ -221,6 +228,7 @@ impl Head {
             })?,
             begin: body.run()?.to_vec(),
             stored: body.stored()?,
+            references: References::read(&mut body, &owner)?,
             sums: body.list(4, Reader::u32)?,
         };
         body.end()?;

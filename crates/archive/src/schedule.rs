@@ -19,6 +19,9 @@
 //! exists as soon as one node has committed: a node that does not get to commit still has its
 //! files.
 //!
+//! A set refers to the one before it for what has not changed, unless that failed, a PE was lost
+//! since, or the chain of sets that refer to one another is at its longest.
+//!
 //! Invariants: one set or claim at a time; a commit is ordered only after every node has reported
 //! that its files are on disk; a set that is dropped is dropped on every node that knows of it, and
 //! a set that a node may have committed on its own disk is never dropped.
@@ -32,13 +35,15 @@ use raidshmem_core::disk::{Entry, Failure, Files};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Every, StoreLayout};
 
+use crate::references::BASES_MAX;
+
 /// An order to a node, or a result for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// A claim on a future checkpoint of these PEs.
     Claim { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// A write of the files of these PEs.
-    Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
+    /// A write of the files of these PEs, of which unchanged tiles refer to the set of `base`.
+    Write { node: u32, number: CheckpointNumber, pes: Vec<Pe>, base: Option<CheckpointNumber> },
     /// A commit of the files of all PEs, or of the node's own, as a set numbered `set` or higher.
     Commit { node: u32, number: CheckpointNumber, files: SetFiles, set: u64 },
     /// A deletion of the files that the node wrote.
@@ -54,8 +59,10 @@ pub enum Order {
 pub struct SetFiles {
     pub data: Vec<Entry>,
     pub parity: Vec<Entry>,
-    /// Their size without compression, in bytes.
+    /// Their size with all their tiles, without compression, in bytes.
     pub raw: u64,
+    /// The checkpoints that they refer to, in order.
+    pub bases: Vec<CheckpointNumber>,
 }
 
 /// Sizes of a set in bytes.
@@ -146,6 +153,10 @@ struct Writing {
     raw: u64,
     /// Bytes that were spilled.
     spill: u64,
+    /// The checkpoints that the files refer to.
+    bases: BTreeSet<CheckpointNumber>,
+    /// The length of the chain that ends with this set.
+    chain: usize,
     /// The number of the set, as far as it is known.
     set: u64,
     n_pes: usize,
@@ -158,6 +169,8 @@ pub struct Schedule {
     /// True if each node has its own disk, and writes parity too.
     is_local: bool,
     last: Option<(CheckpointNumber, Duration)>,
+    /// The set that the next may refer to, and the length of the chain that ends with it.
+    base: Option<(CheckpointNumber, usize)>,
     tempo: Tempo,
     claimed: Option<Claimed>,
     writing: Option<Writing>,
@@ -176,6 +189,7 @@ impl Schedule {
             every,
             is_local: layout == StoreLayout::Local,
             last: None,
+            base: None,
             tempo: Tempo::new(),
             claimed: None,
             writing: None,
@@ -211,7 +225,7 @@ impl Schedule {
 
     /// Records that the job begins from that checkpoint, which is on disk, at `now`.
     pub fn resumed(&mut self, number: CheckpointNumber, now: Duration) {
-        self.last = Some((number, now));
+        (self.last, self.base) = (Some((number, now)), None);
         self.tempo.from = (number, now);
         self.stop = self.stop.map(|agreed| agreed.min(number));
     }
@@ -240,6 +254,9 @@ impl Schedule {
     /// Orders the nodes to write that checkpoint.
     fn write(&mut self, number: CheckpointNumber, node_of: &[u32], now: Duration) -> Vec<Order> {
         let before = self.last.replace((number, now));
+        // Until this set is one, there is none that the next may refer to.
+        let base = self.base.take().filter(|&(_, chain)| chain <= BASES_MAX);
+        let (base, chain) = base.unzip();
         let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
         self.writing = Some(Writing {
             number,
@@ -252,10 +269,12 @@ impl Schedule {
             parity: BTreeMap::new(),
             raw: 0,
             spill: 0,
+            bases: BTreeSet::new(),
+            chain: chain.unwrap_or(0) + 1,
             set: 1,
             n_pes: node_of.len(),
         });
-        of_nodes(node_of, |node, pes| Order::Write { node, number, pes })
+        of_nodes(node_of, |node, pes| Order::Write { node, number, pes, base })
     }
 
     /// Records the result of writing a node's files.
@@ -280,13 +299,15 @@ impl Schedule {
         writing.parity.extend(files.parity);
         writing.raw = writing.raw.saturating_add(files.raw);
         writing.spill = writing.spill.saturating_add(files.spill);
+        writing.bases.extend(files.bases);
         writing.set = writing.set.max(files.next);
         if !writing.waiting.is_empty() {
             return Vec::new();
         }
         let all = |entries: &BTreeMap<Pe, Entry>| entries.values().copied().collect::<Vec<Entry>>();
         let (data, parity, raw) = (all(&writing.data), all(&writing.parity), writing.raw);
-        let (files, set) = (SetFiles { data, parity, raw }, writing.set);
+        let bases = writing.bases.iter().copied().collect();
+        let (files, set) = (SetFiles { data, parity, raw, bases }, writing.set);
         let expected = if is_local { writing.n_pes } else { 0 };
         if files.data.len() != writing.n_pes || files.parity.len() != expected {
             return self.failed(node, Failure::Refused("the file of a PE is missing".into()));
@@ -332,6 +353,7 @@ impl Schedule {
         let files = files.map(|entry| entry.len).sum();
         let sizes = Sizes { files, raw: writing.raw, spill: writing.spill };
         let set = writing.set;
+        self.base = Some((number, writing.chain));
         let took = now.saturating_sub(writing.begun);
         let last = self.stop.is_some_and(|agreed| number > agreed);
         (self.writing, self.overtaken, self.warned) = (None, 0, false);
@@ -341,6 +363,7 @@ impl Schedule {
     /// Records that a PE was lost: memory then holds no single checkpoint until all PEs have
     /// restarted.
     pub fn interrupted(&mut self) -> Vec<Order> {
+        self.base = None;
         match self.claimed.take() {
             Some(Claimed { number, node_of }) => {
                 of_nodes(&node_of, |node, _| Order::Drop { node, number })

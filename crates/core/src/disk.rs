@@ -4,6 +4,8 @@
 
 #![allow(missing_docs)] // the comment of each variant covers its fields
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::layout::TILE;
@@ -63,12 +65,14 @@ impl ParityShare {
 pub struct Files {
     pub data: Vec<(Pe, Entry)>,
     pub parity: Vec<(Pe, Entry)>,
-    /// Size of the files in bytes if nothing in them were compressed.
+    /// Size of the files in bytes if they had all their tiles, and nothing were compressed.
     pub raw: u64,
     /// Lowest free set number.
     pub next: u64,
     /// Bytes that were spilled because a checkpoint overwrote them before they were read.
     pub spill: u64,
+    /// The checkpoints that the files refer to, each once.
+    pub bases: BTreeSet<CheckpointNumber>,
 }
 
 /// The files of one checkpoint in one folder of a node's disk.
@@ -101,7 +105,7 @@ pub struct Damage {
 }
 
 /// Options for writing files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {
     /// Maximum bytes for reading ahead and spilling.
     pub memory: u64,
@@ -111,6 +115,10 @@ pub struct How {
     pub compress: u32,
     /// True if tiles in memory have checksums.
     pub checksum: bool,
+    /// True if the next set may refer to this one.
+    pub incremental: bool,
+    /// The set that this one may refer to: the last that was written, if that is on disk.
+    pub base: Option<CheckpointNumber>,
 }
 
 /// A task for an agent.

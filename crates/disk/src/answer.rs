@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{CommandFactory, Parser};
@@ -17,6 +17,7 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::process;
 use serde_json::json;
 
+use super::copy::copy;
 use super::examine::StoredSet;
 use super::extract::extract;
 use super::files::SetError;
@@ -36,19 +37,25 @@ pub fn command() -> clap::Command {
 struct Words {
     /// The folder.
     #[arg(value_name = "DIR")]
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// Read every byte and check it; the status is 1 if a check fails.
     #[arg(long)]
     verify: bool,
     /// First rebuild damaged and missing files from parity; the status is 1 if that fails for any.
     #[arg(long)]
     repair: bool,
-    /// First delete all sets but the newest K, and what killed jobs left behind.
+    /// First delete all sets but the newest K and those they refer to, and what killed jobs left
+    /// behind.
     #[arg(long, value_name = "K")]
     prune: Option<usize>,
     /// Only list the objects of a set, `DIR@7` or the newest, with their bytes on each PE.
     #[arg(long, conflicts_with_all = ["verify", "repair", "prune", "json", "extract"])]
     objects: bool,
+    /// Only copy a set, `DIR@7` or the newest, to the folder TO, with every block that it refers
+    /// to. It overwrites nothing.
+    #[arg(long, value_name = "TO")]
+    #[arg(conflicts_with_all = ["verify", "repair", "prune", "json", "objects", "extract"])]
+    copy: Option<PathBuf>,
     /// Only write an object of all PEs of a set to a file NAME.npy here, which must not exist.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["verify", "repair", "prune", "json"])]
     extract: Option<String>,
@@ -90,11 +97,12 @@ pub enum NoAnswer {
 pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
     let folder = words.folder.as_path();
-    if words.objects || words.extract.is_some() {
+    if words.objects || words.extract.is_some() || words.copy.is_some() {
         let reader = SetReader::open(&folder.to_string_lossy())?;
-        let text = match &words.extract {
-            Some(name) => extracted(&reader, name)?,
-            None => objects(&reader)?,
+        let text = match (&words.extract, &words.copy) {
+            (Some(name), _) => extracted(&reader, name)?,
+            (None, Some(to)) => copied(&reader, to)?,
+            (None, None) => objects(&reader)?,
         };
         return Ok(Answer { text, well: true });
     }
@@ -140,6 +148,13 @@ fn extracted(reader: &SetReader, name: &str) -> Result<String, ReadError> {
     Ok(format!("set {set}  {path}: {} of {pes} PEs, {len} bytes each\n", name.escape_debug()))
 }
 
+/// Copies a set; returns a line about each new folder.
+fn copied(reader: &SetReader, to: &Path) -> Result<String, ReadError> {
+    let line =
+        |folder: &PathBuf| format!("set {}  copied whole: {}\n", reader.number(), folder.display());
+    Ok(copy(reader.decoder(), to)?.iter().map(line).collect())
+}
+
 /// The changes made before the sets are listed.
 struct Done {
     /// The numbers of the deleted sets.
@@ -157,7 +172,10 @@ fn look(set: &Set, verified: Option<&[StoredSet]>) -> Result<Manifest, String> {
     let Some((stored, damage)) = damage else { return Ok(manifest) };
     let why = &damage.why;
     Err(match stored.judge(true) {
-        Ok(()) => format!("{why}; --repair makes it again"),
+        Ok(()) => match stored.check_is_whole() {
+            Ok(()) => format!("{why}; --repair makes it again"),
+            Err(error) => format!("{why}; {error}"),
+        },
         Err(_) if stored.manifest.parity.is_none() => why.clone(),
         Err(error) => format!("{why}; {error}"),
     })
@@ -199,10 +217,10 @@ fn when(manifest: &Manifest) -> String {
     time.map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string())
 }
 
-/// Describes the bytes of its files, and their uncompressed size if they are compressed.
+/// Describes the bytes of its files, and those they had if they were whole and not compressed.
 fn sizes(manifest: &Manifest) -> String {
-    let raw =
-        manifest.raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
+    let kind = if manifest.bases.is_empty() { "compressed from" } else { "instead of" };
+    let raw = manifest.raw.map_or_else(String::new, |raw| format!(" {kind} {}", bytes(raw)));
     bytes(manifest.bytes()) + &raw
 }
 
@@ -263,6 +281,7 @@ fn in_json(
             "heap": manifest.heap_len,
             "missing": disks.lack(manifest),
             "bytes": manifest.bytes(),
+            "bases": manifest.bases,
             "raw": manifest.raw.unwrap_or(manifest.bytes()),
             "mode": manifest.mode,
             "program": manifest.program,

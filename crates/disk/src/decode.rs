@@ -95,7 +95,7 @@ impl Decoder {
             folder: PathBuf::new(),
             pes: Vec::new(),
             parity: manifest.parity.iter().map(|_| share).collect(),
-            how: How { memory: 0, rate: 0, compress: level, checksum: true },
+            how: How { compress: level, ..How::default() },
             program: program.unwrap_or_default(),
         }
     }

@@ -1,11 +1,15 @@
 //! The files of a set: their heads, and their tiles, which several threads may read.
 //!
+//! A file of an incremental set refers to files of the same PE in earlier sets, which are opened
+//! with it: they lie in folders next to that of its set, and are known by their heads.
+//!
 //! Invariant: nothing is read through a link, or from a file of another user; a tile is returned
 //! only if its checksum matches.
 
 #![forbid(unsafe_code)]
 
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -18,6 +22,7 @@ use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
+use raidshmem_archive::references::{Base, References};
 use raidshmem_archive::tiles::{BEGIN, Tiles, data_at};
 use raidshmem_core::disk::{Content, Entry};
 use raidshmem_core::quantity::Pe;
@@ -116,6 +121,8 @@ pub trait PeHead: Sized {
     fn owner(&self) -> Owner;
     /// Returns the tiles that follow it.
     fn tiles(&self) -> Tiles<'_>;
+    /// Returns the tiles that do not, but are in other files.
+    fn references(&self) -> &References;
     /// Returns the tiles in memory that these tiles of the file would fill, and the number of all.
     fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64);
 }
@@ -135,6 +142,9 @@ macro_rules! heads {
             }
             fn tiles(&self) -> Tiles<'_> {
                 $head::tiles(self)
+            }
+            fn references(&self) -> &References {
+                &self.references
             }
             fn in_memory(&self, tiles: &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64) {
                 $head::in_memory(self, tiles)
@@ -164,14 +174,58 @@ pub struct PeFile<H> {
     places: Vec<u64>,
     /// Its entry for the manifest.
     pub entry: Entry,
+    /// The files that hold its other tiles, by their numbers in its head.
+    bases: BTreeMap<u8, PeFile<H>>,
 }
 
 impl<H: PeHead> PeFile<H> {
-    /// Opens the file of a PE in a folder.
+    /// Opens the file of a PE in a folder, and the files that it refers to.
     ///
     /// # Errors
-    /// It does not exist, or is shorter than its head requires.
+    /// One does not exist, or is shorter than its head requires.
     pub fn open(folder: &Path, pe: Pe) -> Result<PeFile<H>, SetError> {
+        let mut file = PeFile::<H>::open_alone(folder, pe)?;
+        let used = file.head.references().used();
+        let bases = used.map(|(nth, base)| Ok((nth, file.open_base(folder, nth, base)?)));
+        file.bases = bases.collect::<Result<_, SetError>>()?;
+        Ok(file)
+    }
+
+    /// Opens the file of an earlier set that this one in `folder` refers to. That set has its own
+    /// folder next to it, under any name.
+    fn open_base(&self, folder: &Path, nth: u8, base: &Base) -> Result<PeFile<H>, SetError> {
+        let owner = Owner { number: base.number, ..H::owner(&self.head) };
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let has_len = |folder: &PathBuf| {
+            let meta = folder.join(name(H::CONTENT, owner.pe)).symlink_metadata();
+            meta.is_ok_and(|meta| meta.len() == base.entry.len)
+        };
+        let entries = folder.parent().and_then(|all| fs::read_dir(all).ok()).into_iter().flatten();
+        let folders = entries.flatten().filter(is_folder).map(|entry| entry.path());
+        let files = folders.filter(has_len).filter_map(|it| Self::open_alone(&it, owner.pe).ok());
+        let is_it = |file: &PeFile<H>| (file.entry, H::owner(&file.head)) == (base.entry, owner);
+        let found = files.into_iter().find(is_it).ok_or_else(|| {
+            let (path, number) = (self.path.display(), base.number);
+            let why = "whose file is missing or damaged";
+            SetError::Incomplete(format!("{path}: refers to checkpoint {number}, {why}"))
+        })?;
+        let (own, other) = (self.head.tiles(), found.head.tiles());
+        let is_equal = |tile: usize| {
+            let sums = own.sums.get(tile) == other.sums.get(tile);
+            sums && other.is_here(tile) && own.range(tile) == other.range(tile)
+        };
+        let mut needed = (0..).zip(own.sources).filter(|(_, source)| **source == nth);
+        match needed.all(|(tile, _)| is_equal(tile)) {
+            true => Ok(found),
+            false => {
+                let why = "refers to a block that is not in that file";
+                Err(SetError::Strange { path: self.path.clone(), why })
+            }
+        }
+    }
+
+    /// Opens a file without those that it refers to.
+    fn open_alone(folder: &Path, pe: Pe) -> Result<PeFile<H>, SetError> {
         let path = folder.join(name(H::CONTENT, pe));
         let file = open(&path)?;
         let len = file.metadata().map_err(io_at(&path))?.len();
@@ -194,7 +248,8 @@ impl<H: PeHead> PeFile<H> {
                 Err(SetError::Strange { path, why: "longer than its head says" })
             }
             std::cmp::Ordering::Equal => {
-                Ok(PeFile { file, path, head, places, entry: Entry { len, sum } })
+                let (entry, bases) = (Entry { len, sum }, BTreeMap::new());
+                Ok(PeFile { file, path, head, places, entry, bases })
             }
         }
     }
@@ -232,6 +287,12 @@ impl<H: PeHead> PeFile<H> {
         at(tiles.start)..at(tiles.end)
     }
 
+    /// Returns the file that holds a tile.
+    fn holder(&self, tile: usize) -> &PeFile<H> {
+        let source = self.head.references().sources.get(tile);
+        source.and_then(|source| self.bases.get(source)).unwrap_or(self)
+    }
+
     /// Returns the bytes of a tile, verified.
     ///
     /// # Errors
@@ -241,6 +302,10 @@ impl<H: PeHead> PeFile<H> {
         tile: usize,
         scratch: &'a mut TileScratch,
     ) -> Result<&'a [u8], SetError> {
+        let holder = self.holder(tile);
+        if !std::ptr::eq(holder, self) {
+            return holder.tile(tile, scratch);
+        }
         let (tiles, place) = (self.head.tiles(), self.place(tile..tile + 1));
         let TileScratch { bytes, stored, decompressor } = scratch;
         let range = tiles.range(tile);
@@ -264,7 +329,10 @@ impl<H: PeHead> PeFile<H> {
     /// # Errors
     /// They cannot be read.
     pub fn stored(&self, nth: usize) -> Result<Vec<u8>, SetError> {
-        let place = self.place(nth..nth + 1);
+        let (holder, place) = (self.holder(nth), self.place(nth..nth + 1));
+        if !std::ptr::eq(holder, self) {
+            return holder.stored(nth);
+        }
         let mut stored = vec![0; (place.end - place.start) as usize];
         read_exact(&self.file, &self.path, place.start, &mut stored)?;
         Ok(stored)
@@ -272,6 +340,7 @@ impl<H: PeHead> PeFile<H> {
 
     /// Releases the pages of tiles that are not read again.
     pub fn let_go(&self, tiles: Range<usize>) {
+        self.bases.values().for_each(|base| base.let_go(tiles.clone()));
         let Range { start: from, end } = self.place(tiles);
         // If this fails, the kernel keeps them until memory is short.
         let _ = fadvise(&self.file, from, NonZeroU64::new(end - from), Advice::DontNeed);

@@ -46,8 +46,9 @@ pub fn list(folder: &Path) -> Vec<Held> {
     all
 }
 
-/// Deletes all but the newest `keep` checkpoints of all nodes here, and leftovers of killed jobs;
-/// returns the numbers of the deleted sets. A folder that may be a set on another disk stays.
+/// Deletes all but the newest `keep` checkpoints of all nodes here and those they refer to, and
+/// leftovers of killed jobs; returns the numbers of the deleted sets. A folder that may be a set on
+/// another disk stays.
 ///
 /// # Errors
 /// The first deletion that failed.
@@ -62,8 +63,11 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     let mut newest: Vec<((u64, CheckpointNumber), u64)> = sets.into_iter().collect();
     newest.sort_by_key(|&(_, set)| Reverse(set));
     newest.truncate(keep);
+    let is_newest = |held: &Held| newest.iter().any(|&(id, _)| id == (held.job, held.number));
+    let manifest = |held: &Held| Manifest::decode(&held.set.as_ref()?.1).ok();
+    let needed = sets::bases(all.iter().filter(|held| is_newest(held)).filter_map(manifest));
     let stays = |held: &&Held| {
-        let is_kept = newest.iter().any(|&(id, _)| id == (held.job, held.number));
+        let is_kept = is_newest(held) || needed.contains(&(held.job, held.number));
         let first = newest.first().map(|&(id, _)| id);
         is_kept || first.is_some_and(|(job, number)| held.job == job && held.number > number)
     };

@@ -29,6 +29,7 @@
 //! decode     reading of a set, decoding what is missing
 //! reader     the objects of a set by name
 //! extract    an object as a file of NumPy
+//! copy       a copy of a set that refers to no other
 //! repair     making damaged and missing files again
 //! answer     the output of `oshinfo store` for a folder
 //! made       sets for tests
@@ -40,6 +41,7 @@
 
 pub mod answer;
 pub mod claim;
+mod copy;
 mod decode;
 pub mod examine;
 mod extract;

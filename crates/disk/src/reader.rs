@@ -126,6 +126,11 @@ impl SetReader {
         Ok(SetReader { decoder: Decoder::new(set)?, pes })
     }
 
+    /// Returns the files of the set.
+    pub(super) fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
     /// Returns the number of the set.
     pub fn number(&self) -> u64 {
         self.decoder.set().number

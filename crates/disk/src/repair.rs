@@ -6,6 +6,9 @@
 //! DIR/node-2/set-7/repair/pe-2    a file that is being made; it replaces pe-2 once it is on disk
 //! ```
 //!
+//! A set that refers to others is left as it is: which blocks a lost file referred to is not known.
+//! Those it refers to are repaired.
+//!
 //! Invariants: a set that cannot be repaired is left as it is; a repair that ends at any step
 //! leaves every file either as it was or whole.
 
@@ -31,7 +34,7 @@ use super::files::{PeFile, PeHead, SetError, TileScratch, io_at, name};
 use super::output::Piece;
 use super::sets::{self, MANIFEST};
 use super::step::step;
-use super::write::{read_data, read_parity, transfer};
+use super::write::{Pasts, read_data, read_parity, transfer};
 
 /// The folder, in that of a set, for files that are being made.
 const WORK: &str = "repair";
@@ -58,14 +61,21 @@ pub struct Repair {
 /// # Errors
 /// The folder cannot be read.
 pub fn repair(folder: &Path, pool: &WorkerPool) -> Result<Vec<Repair>, SetError> {
-    let mut sets = StoredSet::list(folder)?;
-    sets.iter_mut().for_each(|set| set.read(pool));
-    let repair = |set: &StoredSet| {
-        let mut made = Vec::new();
-        let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
-        Repair { set: set.number, made, failed }
-    };
-    Ok(sets.iter().map(repair).collect())
+    let mut repairs = Vec::new();
+    // First what others refer to.
+    for refers in [false, true] {
+        let mut sets = StoredSet::list(folder)?;
+        let is_next = |set: &StoredSet| set.manifest.bases.is_empty() != refers;
+        let next = sets.iter_mut().filter(|set| is_next(set));
+        next.for_each(|set| set.read(pool));
+        for set in sets.iter().filter(|set| is_next(set)) {
+            let mut made = Vec::new();
+            let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
+            repairs.push(Repair { set: set.number, made, failed });
+        }
+    }
+    repairs.sort_by_key(|repair| std::cmp::Reverse(repair.set));
+    Ok(repairs)
 }
 
 /// The repair of a set.
@@ -84,7 +94,6 @@ impl Repairer<'_> {
             Some(_) => error,
             None => SetError::Incomplete(format!("{error}; a set in one folder has no parity")),
         })?;
-        let decoder = Decoder::new(set.clone())?;
         let is_whole =
             |&(content, pe): &SetFile| matches!(set.state(content, pe), FileState::Whole);
         let mut wrong: BTreeMap<PathBuf, Vec<SetFile>> = BTreeMap::new();
@@ -96,6 +105,10 @@ impl Repairer<'_> {
             };
             wrong.entry(home).or_default().push(file);
         }
+        if !wrong.is_empty() {
+            set.check_is_whole()?;
+        }
+        let decoder = Decoder::new(set.clone())?;
         for home in set.folders.iter().filter(|home| !self.has_manifest(home)) {
             wrong.entry(home.clone()).or_default();
         }
@@ -226,7 +239,8 @@ impl Repairer<'_> {
                 }
             })
         };
-        let (written, ()) = transfer(&order, work, AHEAD, &stop, read)?;
+        let files = (work, &mut Pasts::new());
+        let (written, ()) = transfer(&order, files, AHEAD, &stop, read)?;
         Ok(written)
     }
 

@@ -267,13 +267,23 @@ pub fn delete(set: &Set) -> Result<(), SetError> {
     fs::remove_dir_all(&set.folder).map_err(io_at(&set.folder))
 }
 
-/// Deletes all but the newest `keep` sets, and leftovers of jobs that ended while writing; returns
-/// the numbers of the deleted sets.
+/// Returns the job and the checkpoint of each set that sets with these manifests refer to.
+pub fn bases(manifests: impl Iterator<Item = Manifest>) -> BTreeSet<(u64, CheckpointNumber)> {
+    let of = |it: Manifest| it.bases.into_iter().map(move |number| (it.job, number));
+    manifests.flat_map(of).collect()
+}
+
+/// Deletes all but the newest `keep` sets and those they refer to, and leftovers of jobs that ended
+/// while writing; returns the numbers of the deleted sets.
 ///
 /// # Errors
 /// The first deletion that failed.
 pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
-    let old: Vec<Set> = list(folder)?.into_iter().skip(keep).collect();
+    let mut kept = list(folder)?;
+    let mut old = kept.split_off(keep.min(kept.len()));
+    let needed = bases(kept.iter().filter_map(|set| set.manifest().ok()));
+    let is_needed = |it: Manifest| needed.contains(&(it.job, it.number));
+    old.retain(|set| !set.manifest().is_ok_and(is_needed));
     old.iter().try_for_each(delete)?;
     delete_leftovers(folder, &BTreeSet::new())?;
     Ok(old.into_iter().map(|set| set.number).collect())

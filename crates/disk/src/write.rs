@@ -18,6 +18,7 @@ use raidshmem_archive::compress::TileCompressor;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Region};
+use raidshmem_archive::references::References;
 use raidshmem_core::disk::{Failure, Files, How, ParityShare};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
@@ -29,6 +30,7 @@ use raidshmem_sys::memory::Part;
 use super::claim::{Claims, SnapshotPin, shares};
 use super::files::SetError;
 use super::heap_at;
+pub use super::output::Pasts;
 use super::output::{Begin, Output, Piece};
 use super::sets;
 use super::source::{Source, TileSource};
@@ -66,7 +68,7 @@ impl Order {
     }
 
     /// Returns the initial stored lengths of a file's tiles, before they are known.
-    fn stored(&self, tiles: usize) -> Vec<u32> {
+    pub(super) fn stored(&self, tiles: usize) -> Vec<u32> {
         vec![0; if self.how.compress > 0 { tiles } else { 0 }]
     }
 
@@ -88,10 +90,16 @@ fn refused(error: &SetError) -> Failure {
 }
 
 /// Writes the files of a checkpoint, which may have been claimed before; ends when `stop` names it.
+/// `pasts` holds what is remembered of the files that this node wrote last.
 ///
 /// # Errors
 /// The files are not all on disk.
-pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<Files, Failure> {
+pub fn write(
+    order: &Order,
+    claims: Option<Claims>,
+    pasts: &mut Pasts,
+    stop: &AtomicU64,
+) -> Result<Files, Failure> {
     let (ahead, spill) = shares(order.how.memory);
     let claims = claims.filter(|claims| claims.number == order.number);
     let claims = claims.map_or_else(|| order.claims(spill), Ok)?;
@@ -101,7 +109,7 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
     let read = |pieces| read(order, claims, pieces, stop);
-    let (mut written, spill) = transfer(order, &folder, ahead, stop, read)?;
+    let (mut written, spill) = transfer(order, (&folder, pasts), ahead, stop, read)?;
     written.spill = spill;
     sets::sync(&folder).map_err(|error| refused(&error))?;
     written.next = sets::next(&order.folder);
@@ -115,13 +123,13 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
 /// Those of reading, of the system, and a stop.
 pub fn transfer<T: Send>(
     order: &Order,
-    folder: &Path,
+    (folder, pasts): (&Path, &mut Pasts),
     ahead: usize,
     stop: &AtomicU64,
     read: impl FnOnce(SyncSender<Piece>) -> Result<T, Failure> + Send,
 ) -> Result<(Files, T), Failure> {
     let go_on = || go_on(order, stop);
-    let output = Output::new(folder, order.how.rate, &go_on, order.compressor()?);
+    let output = Output::new((folder, pasts), order.how, &go_on, order.compressor()?);
     let (pieces, queue) = sync_channel(ahead);
     std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
@@ -185,7 +193,8 @@ pub fn read_parity(
 ) -> Result<(), Failure> {
     let (owner, build) = (order.owner(pe), order.program.build.clone());
     let (stored, sums) = (order.stored(source.tiles()), vec![0; source.tiles()]);
-    let head = ParityHead { owner, build, line: source.line() as u64, stored, sums };
+    let (line, references) = (source.line() as u64, References::default());
+    let head = ParityHead { owner, build, line, stored, references, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;
@@ -287,6 +296,7 @@ pub fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head
         objects: if has_statics { order.program.objects.clone() } else { Vec::new() },
         begin: Vec::new(),
         stored: Vec::new(),
+        references: References::default(),
         sums: Vec::new(),
     };
     let tiles = head.data_len().div_ceil(TILE as u64) as usize;

@@ -25,7 +25,7 @@ fn a_commit_follows_the_writes_of_all_nodes() {
     assert_eq!(plan.checkpoint(N(1), &NODES, SECOND), []);
     let write = |node, pes: &[u32]| {
         let pes = pes.iter().copied().map(Pe).collect();
-        Order::Write { node, number: N(2), pes }
+        Order::Write { node, number: N(2), pes, base: None }
     };
     let orders = plan.checkpoint(N(2), &NODES, SECOND);
     assert_eq!(orders, [write(0, &[0, 1]), write(2, &[2])]);
@@ -34,7 +34,7 @@ fn a_commit_follows_the_writes_of_all_nodes() {
     assert_eq!(plan.written(2, N(2), files(&[2])), [], "said twice");
     assert_eq!(plan.committed(0, N(2), Ok(1), SECOND), [], "not ordered yet");
     let (data, parity) = (vec![entry(10), entry(11), entry(12)], Vec::new());
-    let all = SetFiles { data, parity, raw: 60 };
+    let all = SetFiles { data, parity, raw: 60, bases: Vec::new() };
     let commit = Order::Commit { node: 0, number: N(2), files: all, set: 4 };
     assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
     let sizes = Sizes { files: 33, raw: 60, spill: 10 };
@@ -56,7 +56,8 @@ fn every_node_commits_on_its_own_disk_after_all_have_written() {
     assert_eq!(plan.written(0, N(1), local(&[0, 1], 3)), []);
     let data = vec![entry(10), entry(11), entry(12)];
     let commit = |node| {
-        let files = SetFiles { data: data.clone(), parity: data.clone(), raw: 60 };
+        let (data, parity) = (data.clone(), data.clone());
+        let files = SetFiles { data, parity, raw: 60, bases: Vec::new() };
         Order::Commit { node, number: N(1), files, set: 7 }
     };
     assert_eq!(plan.written(2, N(1), local(&[2], 7)), [commit(0), commit(2)]);
@@ -224,4 +225,48 @@ fn a_loss_drops_claims_and_late_messages_are_reported() {
     };
     assert!((2..).map(N).any(&mut is_told), "it is told once");
     assert!(plan.tempo.word >= LONGEST_WORD);
+}
+
+/// The set before is named only if it is on all disks, nothing was lost since, and the chain is
+/// short.
+#[test]
+fn a_set_refers_to_the_one_before_unless_that_is_unsafe_or_the_chain_long() {
+    let mut plan = schedule(Every::Checkpoints(1));
+    let write = |plan: &mut Schedule, number: u64| {
+        let orders = plan.checkpoint(N(number), &[0], SECOND * number as u32);
+        let bases = orders.iter().map(|order| match order {
+            Order::Write { base, .. } => *base,
+            other => panic!("{other:?}"),
+        });
+        bases.collect::<Vec<_>>()
+    };
+    let commit = |plan: &mut Schedule, number: u64| {
+        plan.written(0, N(number), files(&[0]));
+        plan.committed(0, N(number), Ok(number), SECOND * number as u32);
+    };
+    let after = |number: u64| vec![Some(N(number))];
+    for first in [1, 9] {
+        assert_eq!(write(&mut plan, first), [None], "{first} begins a chain");
+        commit(&mut plan, first);
+        for number in first + 1..first + 8 {
+            assert_eq!(write(&mut plan, number), after(number - 1));
+            commit(&mut plan, number);
+        }
+    }
+    write(&mut plan, 17);
+    commit(&mut plan, 17);
+    assert_eq!(write(&mut plan, 18), after(17));
+    plan.written(0, N(18), Err(Failure::Refused("full".into())));
+    assert_eq!(write(&mut plan, 19), [None], "18 is not on disk");
+    commit(&mut plan, 19);
+    plan.interrupted();
+    assert_eq!(write(&mut plan, 20), [None], "a PE was lost");
+    commit(&mut plan, 20);
+    plan.resumed(N(5), SECOND * 30);
+    assert_eq!(write(&mut plan, 32), [None], "the job fell back to disk");
+    let bases = BTreeSet::from([N(9), N(4)]);
+    let with_bases = Files { bases, ..files(&[0]).expect("they are written") };
+    let orders = plan.written(0, N(32), Ok(with_bases));
+    let Some(Order::Commit { files, .. }) = orders.first() else { panic!("{orders:?}") };
+    assert_eq!(files.bases, [N(4), N(9)]);
 }

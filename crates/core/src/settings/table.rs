@@ -303,6 +303,12 @@ settings! {
         ValueKind::Count { min: 0, max: 19 },
         "zstd level for each block, from 1 (fast) to 19 (small); 0 writes blocks uncompressed.",
         "the disk is small or slow, and nodes have processors to spare";
+    SHMEM_FT_STORE_INCREMENTAL store_incremental: bool = true;
+        ValueKind::Switch,
+        "A block that has not changed since the previous checkpoint was written there is not \
+         written again: the new files refer to the older ones. Of eight checkpoints at least one \
+         is whole. 0: each is.",
+        "to copy, move or delete sets by hand, each without the others";
     SHMEM_FT_INJECT inject: Vec<InjectedFault> = Vec::new(), "none";
         ValueKind::Rules,
         "Faults to inject: which PE or node dies, or which PE stops, at which step of which \

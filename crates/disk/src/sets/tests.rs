@@ -8,6 +8,7 @@ use raidshmem_archive::compress::TileCompressor;
 use raidshmem_archive::error::FormatError;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::part::{Area, Extent, Head};
+use raidshmem_archive::references::References;
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::Entry;
@@ -102,6 +103,7 @@ fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
         objects: Vec::new(),
         begin: Vec::new(),
         stored: lens,
+        references: References::default(),
         sums: data.chunks(TILE).map(crc32).collect(),
     };
     let mut bytes = head.encode();
@@ -122,8 +124,10 @@ fn manifest(number: u64) -> Vec<u8> {
     let raw = is_compressed(number).then_some(1 << 20);
     let (mode, program) = ("raid5".into(), "jacobi".into());
     let number = CheckpointNumber(number);
-    let (job, heap_len, seconds, parity) = (JOB, 1 << 20, 1, None);
-    Manifest { job, number, heap_len, seconds, mode, program, entries, raw, parity }.encode()
+    let (job, heap_len, seconds, parity, bases) = (JOB, 1 << 20, 1, None, Vec::new());
+    let manifest =
+        Manifest { job, number, heap_len, seconds, mode, program, entries, raw, bases, parity };
+    manifest.encode()
 }
 
 /// Returns the steps in which checkpoint `number` becomes a set.

@@ -31,6 +31,7 @@ use super::super::load::load;
 use super::super::step::kill_after;
 use super::*;
 
+mod incremental;
 mod overtaken;
 
 const JOB: u64 = 77;
@@ -149,10 +150,10 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
             folder: folder_of(folder, layout, pe.0),
             pes: vec![(pe, memory.part.clone())],
             parity: if is_local { vec![shares[pe.at()]] } else { Vec::new() },
-            how: How { memory: 1 << 20, rate: 0, compress: level(number), checksum: true },
+            how: How { memory: 1 << 20, compress: level(number), checksum: true, ..How::default() },
             program: SavedProgram { build: build.to_vec(), ..SavedProgram::default() },
         };
-        let files = write(&order, None, &stop).expect("it is written");
+        let files = write(&order, None, &mut Pasts::new(), &stop).expect("it is written");
         all.data.extend(files.data);
         all.parity.extend(files.parity);
         all.raw += files.raw;
@@ -168,6 +169,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
         program: "p".into(),
         entries: entries(all.data),
         raw: (level(number) > 0).then_some(all.raw),
+        bases: Vec::new(),
         parity: (layout == StoreLayout::Local)
             .then(|| Parity { code, entries: entries(all.parity) }),
     };

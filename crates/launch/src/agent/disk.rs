@@ -13,6 +13,7 @@ use raidshmem_core::message::{Job, Up};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_disk::claim::Claims;
 use raidshmem_disk::variables::SavedProgram;
+use raidshmem_disk::write::Pasts;
 use raidshmem_sys::process;
 use rustix::event::{PollFd, PollFlags};
 
@@ -43,6 +44,8 @@ pub(super) struct DiskThread {
     pub(super) program: Arc<OnceLock<SavedProgram>>,
     /// Pins of the checkpoint to write once it exists.
     pub(super) claims: Arc<Mutex<Option<Claims>>>,
+    /// The contents of the files written last.
+    pub(super) pasts: Arc<Mutex<Pasts>>,
     /// The set being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
     /// The task whose outcome the launcher waits for.
@@ -86,9 +89,9 @@ impl DiskThread {
         stop_signal.into_iter().for_each(process::ignored_by_children);
         let bell = stop_signal.and_then(|signal| caught(signal).ok());
         let job = SavedJob { id: job.id, sets: job.id, n_pes: job.n_pes, heap_len: job.heap_len };
-        let (stop, program, claims, patience) = Default::default();
+        let (stop, program, claims, pasts, patience) = Default::default();
         let (worker, open, awaited) = (None, None, None);
-        DiskThread { job, worker, stop, program, claims, open, awaited, patience, bell }
+        DiskThread { job, worker, stop, program, claims, pasts, open, awaited, patience, bell }
     }
 
     /// Returns the descriptors to poll, with their sources.

@@ -109,11 +109,11 @@ impl DiskThread {
                     how,
                     program: SavedProgram::default(),
                 };
-                let stop = Arc::clone(&self.stop);
+                let (stop, pasts) = (Arc::clone(&self.stop), Arc::clone(&self.pasts));
                 self.work(move || {
                     order.program = program();
                     let claims = lock(&claims).take();
-                    let files = write::write(&order, claims, &stop);
+                    let files = write::write(&order, claims, &mut lock(&pasts), &stop);
                     Some(Up::Disk(DiskOutcome::Written { number, files }))
                 });
             }

@@ -57,6 +57,8 @@ impl SetWriter {
                 rate: settings.store_rate,
                 compress: settings.store_compress,
                 checksum: settings.checksum,
+                incremental: settings.store_incremental,
+                base: None,
             },
             parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
             job: job.id,
@@ -88,7 +90,8 @@ impl SetWriter {
             mode: self.mode.to_owned(),
             program: self.program.clone(),
             entries: files.data,
-            raw: self.raw(files.raw),
+            raw: self.raw(files.raw).or((!files.bases.is_empty()).then_some(files.raw)),
+            bases: files.bases,
             parity: code.map(|code| Parity { code, entries: files.parity }),
         }
     }
@@ -113,10 +116,11 @@ impl SetWriter {
                 let (parity, memory) = (self.parity.is_some(), self.how.memory);
                 Ok((node, Task::Claim { number, pes, parity, memory }))
             }
-            Order::Write { node, number, pes } => {
+            Order::Write { node, number, pes, base } => {
                 // A stopping job has no computation to slow down: lift the rate limit.
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
-                let (how, folder) = (How { rate, ..self.how }, self.folder_of(node));
+                let base = base.filter(|_| self.how.incremental);
+                let (how, folder) = (How { rate, base, ..self.how }, self.folder_of(node));
                 let shares = self.parity.iter().flat_map(|(_, shares)| shares);
                 let parity = shares.filter(|share| pes.contains(&share.pe)).copied().collect();
                 Ok((node, Task::Write { number, folder, pes, parity, how }))

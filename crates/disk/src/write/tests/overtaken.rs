@@ -84,7 +84,7 @@ fn order(of: &[&Overwriter]) -> Order {
         folder: PathBuf::new(),
         pes: of.iter().map(|it| (it.memory.pe, it.memory.part.clone())).collect(),
         parity: of.iter().map(|it| shares[it.memory.pe.at()]).collect(),
-        how: How { memory: 0, rate: 0, compress: 0, checksum: true },
+        how: How { checksum: true, ..How::default() },
         program: SavedProgram::default(),
     }
 }
