@@ -212,14 +212,18 @@ deb:
 	@$(MAKE) --no-print-directory build
 	packaging/deb.sh '$(RELEASE)' '$(TARGET)/deb'
 
-# The documents as a book, in target/book; mdBook is installed below target if it is missing.
+# The documents as a book, in target/book, with the programs that its pages link to; mdBook is
+# installed below target if it is missing.
 MDBOOK := 0.5.4
 book:
 	@.ci/setup build
 	@command -v mdbook > /dev/null || [ -x '$(TARGET)/tools/bin/mdbook' ] || \
-	    $(CARGO) install mdbook --locked --version $(MDBOOK) --root '$(TARGET)/tools'
-	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book'
-	@echo 'book: $(TARGET)/book/index.html'
+	    $(CARGO) install mdbook --locked --version $(MDBOOK) --root '$(TARGET)/tools' \
+	        --no-default-features --features search
+	@rm -rf '$(TARGET)/book' && mkdir -p '$(TARGET)/book/python'
+	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book/docs'
+	@cp -r examples '$(TARGET)/book' && cp -r python/examples '$(TARGET)/book/python'
+	@echo 'book: $(TARGET)/book/docs/index.html'
 
 # The paper as PDF and HTML, in target/paper; Typst is installed below target.
 paper:
@@ -251,6 +255,6 @@ help:
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it);'
 	@echo '               SYMBOLS=yes keeps symbols for debuggers; make uninstall removes it all'
 	@echo 'make deb       Debian packages in target/deb'
-	@echo 'make book      the documents as a book (mdBook): target/book/index.html'
+	@echo 'make book      the documents as a book (mdBook): target/book/docs/index.html'
 	@echo 'make paper     the paper as PDF and HTML: target/paper'
 	@echo 'make clean     remove what was built'

@@ -162,6 +162,20 @@ fn nodes_are_drained_one_after_another() {
     }
 }
 
+/// The event of a node that leaves on request differs from that of a node that is lost.
+#[test]
+fn events_tell_a_drain_from_a_loss() {
+    let run = paused(&["-q", "--events", "-"]);
+    accepted(&run, 1);
+    let outcome = let_end(run);
+    let lost = |line: &&str| line.contains(r#""event":"lost""#);
+    let lost: Vec<&str> = outcome.out.lines().filter(lost).collect();
+    let [line] = lost[..] else { return outcome.check(false, "one event was expected") };
+    for words in [r#""cause":"left node 1, which is drained""#, r#""drained":true"#] {
+        outcome.check(line.contains(words), &format!("`{words}` was expected in {line}"));
+    }
+}
+
 #[test]
 fn a_node_without_pes_leaves_at_once() {
     let mut run = paused(&["--spares", "1"]);

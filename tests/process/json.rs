@@ -95,6 +95,8 @@ fn options_that_belong_to_others_are_refused() {
     };
     let alone = "oshrun: --json: expected together with --status\n";
     assert_eq!([refused(&["-n1", "--json"]), refused(&["--dump", "--json"])], [alone; 2]);
+    let without = "oshrun: --resume-rebuilt: expected together with --resume\n";
+    assert_eq!(refused(&["-n1", "--resume-rebuilt"]), without);
     let two = "oshrun: --status and --dry-run: expected one of the two\n";
     assert_eq!(refused(&["-n1", "--dry-run", "--status"]), two);
 }

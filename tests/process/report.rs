@@ -93,7 +93,7 @@ fn events_are_reported_in_order() {
         at("the beginning", &|what| matches!(what, What::Began { job } if job.mode == "raid5")),
         at("the start", &|what| *what == What::Started),
         at("the loss of PE 1", &|what| {
-            matches!(what, What::Lost { pes, node: None, cause }
+            matches!(what, What::Lost { pes, node: None, cause, drained: false }
                 if pes == &[Pe(1)] && cause == "was killed by SIGKILL")
         }),
         at("its substitute", &|what| {

@@ -147,6 +147,22 @@ fn links_between_documents_lead_somewhere() {
     expect_none(wrong);
 }
 
+/// The book has the pages of docs alone, and beside them the programs that `make book` copies.
+#[test]
+fn links_that_leave_the_book_lead_to_programs() {
+    let mut wrong = Vec::new();
+    for document in documents().into_iter().filter(|name| name.starts_with("docs/")) {
+        for link in page(&document).split("](../").skip(1) {
+            let link = link.split(')').next().unwrap_or(link);
+            let copied = ["examples/", "python/examples/"].iter().any(|at| link.starts_with(at));
+            if !copied || link.ends_with(".md") {
+                wrong.push(format!("{document}: ../{link} is not in the book"));
+            }
+        }
+    }
+    expect_none(wrong);
+}
+
 #[test]
 fn the_book_has_every_page_and_what_they_include() {
     let contents = page("docs/SUMMARY.md");

@@ -52,8 +52,14 @@ pub enum What {
     },
     /// A checkpoint that was due on disk could not be written completely.
     NotStored { checkpoint: CheckpointNumber },
-    /// PEs were lost, with their node if one is named.
-    Lost { pes: Vec<Pe>, node: Option<u32>, cause: String },
+    /// PEs were lost, with their node if one is named. `drained` if it left on request.
+    Lost {
+        pes: Vec<Pe>,
+        node: Option<u32>,
+        cause: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        drained: bool,
+    },
     /// A node was drained on request after that checkpoint: each PE of `pes` is now on the node of
     /// `to` at its place. `repeats` if PEs may compute again what followed the checkpoint.
     Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },
@@ -203,7 +209,12 @@ mod tests {
 
     #[test]
     fn an_event_is_one_flat_object() {
-        let lost = What::Lost { pes: vec![Pe(1), Pe(2)], node: None, cause: "gone".to_owned() };
+        let lost = What::Lost {
+            pes: vec![Pe(1), Pe(2)],
+            node: None,
+            cause: "gone".to_owned(),
+            drained: false,
+        };
         let text = json(1.25, lost);
         assert_eq!(text, r#"{"time":1.25,"event":"lost","cause":"gone","pes":[1,2]}"#);
         assert_eq!(json(0.5, What::Started), r#"{"time":0.5,"event":"started"}"#);

@@ -155,7 +155,8 @@ mod tests {
     }
 
     fn lost(seconds: u64) -> Event {
-        let what = What::Lost { pes: vec![Pe(0)], node: None, cause: String::new() };
+        let what =
+            What::Lost { pes: vec![Pe(0)], node: None, cause: String::new(), drained: false };
         Event { time: Duration::from_secs(seconds), what }
     }
 

@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn lost(pe: u32) -> What {
-        What::Lost { pes: vec![Pe(pe)], node: None, cause: String::new() }
+        What::Lost { pes: vec![Pe(pe)], node: None, cause: String::new(), drained: false }
     }
 
     #[test]

@@ -249,7 +249,12 @@ pub(crate) mod tests {
     #[test]
     fn a_report_survives_a_round_trip() {
         let mut record = record();
-        let lost = What::Lost { pes: vec![Pe(3)], node: Some(3), cause: "lost".to_owned() };
+        let lost = What::Lost {
+            pes: vec![Pe(3)],
+            node: Some(3),
+            cause: "lost".to_owned(),
+            drained: false,
+        };
         record.events.push(Event { time: Duration::from_millis(1500), what: lost });
         let text = record.to_json().unwrap();
         assert!(text.starts_with(r#"{"raidshmem_report":1,"#) && text.ends_with("}\n"), "{text}");

@@ -108,7 +108,7 @@ impl Story {
     fn hear(&mut self, Event { time, what }: &Event, over: Duration) {
         match what {
             What::Started => self.started = Some(*time),
-            What::Lost { pes, node, cause } => {
+            What::Lost { pes, node, cause, .. } => {
                 let (pes, cause) = (pes.clone(), cause.clone());
                 let loss = Loss { time: *time, pes, node: *node, cause };
                 self.recoveries.last_mut().into_iter().for_each(|last| {
@@ -212,7 +212,7 @@ pub(crate) mod tests {
         let mut add = |time: f64, what: What| record.events.push(Event { time: at(time), what });
         add(0.5, What::Started);
         let cause = "was killed by SIGKILL".to_owned();
-        add(3.0, What::Lost { pes: vec![Pe(2)], node: None, cause: cause.clone() });
+        add(3.0, What::Lost { pes: vec![Pe(2)], node: None, cause: cause.clone(), drained: false });
         add(3.2, What::Replaced { pe: Pe(2), node: 2, incarnation: 1 });
         add(3.3, ProgressReport::Step { step: RecoveryStep::Verify }.into());
         add(3.35, ProgressReport::Step { step: RecoveryStep::Restore }.into());
@@ -228,8 +228,11 @@ pub(crate) mod tests {
             took: at(9.0),
         };
         add(3.41, adopted.into());
-        add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
-        add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });
+        add(
+            6.0,
+            What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone(), drained: false },
+        );
+        add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause, drained: false });
         add(7.0, What::Replaced { pe: Pe(1), node: 0, incarnation: 1 });
         add(7.1, ProgressReport::Step { step: RecoveryStep::Rebuild }.into());
         let (checkpoint, from) = (CheckpointNumber(5), [0, 2, 3].map(Pe).to_vec());

@@ -138,11 +138,11 @@ impl ValueKind {
             ),
             ValueKind::Share { max } => format!("auto, 1 to {max}"),
             ValueKind::Switch => "1 (on), 0 (off)".to_owned(),
-            ValueKind::Flag => "any value, also 0 (on)".to_owned(),
+            ValueKind::Flag => "any value, even 0 (on)".to_owned(),
             ValueKind::File => "the path of a file".to_owned(),
             ValueKind::Folder => "the path of a folder".to_owned(),
             ValueKind::Every { max } => format!(
-                "1 to {max} checkpoints, or 0.001 to {} seconds with an s behind them",
+                "1 to {max} checkpoints, or 0.001 to {} seconds, followed by an s",
                 show_seconds(*max)
             ),
             ValueKind::Provider => "NAME of a provider that fi_info lists".to_owned(),

@@ -124,16 +124,16 @@ settings! {
     SHMEM_FT_SNAPSHOTS snapshots: usize = 1;
         ValueKind::Count { min: 1, max: 2 },
         "Local copies of its live memory that a PE keeps, used in turn. With 2, a checkpoint reads \
-         memory once instead of twice and needs the live bytes once more. Only raid4, raid5 and rs \
-         accept 2.",
+         memory once instead of twice, but memory is needed for one more copy. Only raid4, raid5 \
+         and rs accept 2.",
         "to trade spare memory for faster checkpoints";
     SHMEM_FT_INTERVAL interval: Interval = Interval::EACH_CALL;
         ValueKind::Interval { max: 86_400_000 },
-        "Time from one checkpoint to the next. An earlier shmem_checkpoint_all reports losses and \
-         saves nothing. auto computes the time from the cost of a checkpoint and the observed \
+        "Shortest time between two checkpoints. A shmem_checkpoint_all before that reports losses \
+         but saves nothing. auto computes the time from the cost of a checkpoint and the observed \
          losses.",
         "the program calls the checkpoint more often than pays off";
-    SHMEM_FT_MTBF mtbf: Option<Duration> = None, "what is seen";
+    SHMEM_FT_MTBF mtbf: Option<Duration> = None, "from the observed losses";
         ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
         "Mean time between losses of PEs or nodes of the job, for SHMEM_FT_INTERVAL=auto.",
         "the failure rate of the machine is known";
@@ -223,7 +223,7 @@ settings! {
     SHMEM_FT_MAX_RESTARTS max_restarts: u32 = 3;
         ValueKind::Count { min: 0, max: 1_000_000 },
         "Deaths of one PE, or restarts from disk, without progress before the job ends.",
-        "deaths are frequent and not the program's fault, or always are";
+        "deaths are frequent although the program is correct, or always its fault";
     SHMEM_FT_MEMORY_LIMIT memory_limit: Option<u64> = None, "what is free on each machine";
         ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         "Largest memory for checkpoints on each machine: parity and copies of all its PEs \
@@ -257,8 +257,8 @@ settings! {
         "to measure what checksums cost";
     SHMEM_FT_PLAN plan: Option<String> = None, "none";
         ValueKind::File,
-        "A plan, written by oshadvise -o for this exact build of the program, of the memory that \
-         each checkpoint call leaves out.",
+        "Plan of the memory that each checkpoint call leaves out, as oshadvise -o writes it for this \
+         exact build of the program.",
         "to make checkpoints smaller";
     SHMEM_FT_AUDIT audit: bool = false;
         ValueKind::Switch,
@@ -270,16 +270,16 @@ settings! {
         ValueKind::Rate { max: TIB },
         "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
          damage is reported and repaired.",
-        "memory bandwidth is scarce, or memory is known to decay";
+        "memory bandwidth is scarce, or the memory is unreliable";
     SHMEM_FT_STORE store: Option<String> = None, "none";
         ValueKind::Folder,
         "Folder for checkpoints on disk; oshrun --resume starts from there.",
         "to survive the loss of the whole job, or to continue it later";
     SHMEM_FT_STORE_EVERY store_every: Every = Every::Checkpoints(10);
         ValueKind::Every { max: 1_000_000_000 },
-        "Checkpoints that are written there: every tenth, for example, or (10s) the first after 10 \
+        "How often a checkpoint is written there: 10 means every tenth, 10s the first one after 10 \
          seconds. One that is due while another is being written is skipped.",
-        "checkpoints come faster than the disk takes them, or slower";
+        "the disk is too slow for so many checkpoints, or fast enough for more";
     SHMEM_FT_STORE_KEEP store_keep: usize = 2;
         ValueKind::Count { min: 1, max: 1_000_000 },
         "Number of checkpoints kept there; older ones are deleted after each write.",
@@ -321,8 +321,8 @@ settings! {
         "to see what each checkpoint and each recovery costs";
     SHMEM_FT_SINGLETON singleton: bool = false;
         ValueKind::Switch,
-        "A task that srun, mpirun or flux starts without oshrun is a job of one PE, not an error, \
-         also where there are several tasks.",
+        "With 1, each task that srun, mpirun or flux starts without oshrun is a job of one PE. With \
+         0, several such tasks are an error.",
         "each of several tasks should be a job of its own";
     SHMEM_SYMMETRIC_SIZE symmetric_size: Option<u64> = None, "chosen by the library";
         ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },

@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
     pub resume: Option<String>,
     /// Resume with another build of the program: treat possible addresses in it as data.
-    #[arg(long, requires = "resume", help_heading = LOSSES)]
+    #[arg(long, help_heading = LOSSES)]
     pub resume_rebuilt: bool,
 
     /// Pass a variable to PEs, with the value of oshrun or this one. Repeatable.
@@ -211,6 +211,9 @@ impl Args {
     /// # Errors
     /// Two questions were asked, or an option belongs to another one.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
+        if self.resume_rebuilt && self.resume.is_none() {
+            return Err(Refused::Alone { option: "--resume-rebuilt", with: "--resume" });
+        }
         let form = if self.json { AnswerForm::Json } else { AnswerForm::Text };
         let (drain, add) = (self.drain()?, self.add()?);
         let options = [

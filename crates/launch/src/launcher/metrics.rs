@@ -86,8 +86,9 @@ impl Metrics {
     pub fn update(&mut self, event: &Event, statistics: &JobStatistics) {
         let values = &self.values;
         match &event.what {
-            What::Lost { pes, node, .. } => {
+            What::Lost { pes, node, drained, .. } => {
                 let (kind, count) = match node {
+                    Some(_) if *drained => ("drained", 1),
                     Some(_) => ("node", 1),
                     None => ("process", pes.len() as u64),
                 };
@@ -183,10 +184,11 @@ impl Values {
         nodes.set(job.nodes.len() as i64);
         to.register("nodes", "Nodes at the start", nodes);
         to.register("pes", "PEs by state", values.pes.clone());
-        for kind in ["process", "node"] {
+        for kind in ["process", "node", "drained"] {
             drop(values.losses.get_or_create(&[("kind", kind)]));
         }
-        to.register("losses", "Processes and nodes that were lost", values.losses.clone());
+        let help = "Processes and nodes that were lost, and nodes that were drained of PEs";
+        to.register("losses", help, values.losses.clone());
         let help = "1 if the job currently survives the loss of any one node";
         to.register("survives_node", help, values.survives.clone());
         let help = "Duration of checkpoints";
@@ -246,7 +248,10 @@ mod tests {
         let took = Duration::from_millis(3);
         let (number, bytes, kept) = (CheckpointNumber(7), 30, 10);
         happen(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
-        happen(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
+        for (pes, node, drained) in [(vec![Pe(1), Pe(2)], 0, false), (vec![Pe(1)], 1, true)] {
+            let (node, cause) = (Some(node), String::new());
+            happen(4, What::Lost { pes, node, cause, drained });
+        }
         happen(5, ProgressReport::Rebuilding { pe: Pe(1), bytes: 5, of: 9 }.into());
         happen(5, ProgressReport::Refused { why: String::new() }.into());
         for checkpoint in [8, 9].map(CheckpointNumber) {
@@ -266,6 +271,7 @@ mod tests {
             "raidshmem_pes{state=\"lost\"} 2",
             "raidshmem_survives_node 1",
             "raidshmem_losses_total{kind=\"node\"} 1",
+            "raidshmem_losses_total{kind=\"drained\"} 1",
             "raidshmem_losses_total{kind=\"process\"} 0",
             "raidshmem_checkpoint_seconds_count 1",
             "raidshmem_checkpoint_seconds_bucket{le=\"0.002\"} 0",

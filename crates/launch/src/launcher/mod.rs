@@ -366,12 +366,14 @@ impl Launcher {
                 Action::Say(line) => self.events.tell(Tone::Loss, &line),
                 Action::Lost { pes, node, how } => {
                     self.schedule(DiskEvent::Lost);
+                    let drained = node.is_some() && node == self.machine.drained_node();
                     let cause = match node {
+                        Some(node) if drained => format!("left node {node}, which is drained"),
                         Some(node) => format!("was lost with node {node}"),
                         None => how.to_string(),
                     };
                     info!("lost: {} ({cause})", Pe::names(&pes));
-                    self.events.happened(What::Lost { pes, node, cause });
+                    self.events.happened(What::Lost { pes, node, cause, drained });
                 }
                 Action::Drained { node, checkpoint, pes, to, repeats } => {
                     self.events.happened(What::Drained { node, checkpoint, pes, to, repeats });

@@ -163,7 +163,7 @@ fn the_page_of_a_large_job_is_bounded() {
     record.at_end = (0..16_000).map(|pe| AtEnd { pe: Pe(pe), ..AtEnd::default() }).collect();
     for number in 0..4096u32 {
         let (time, pes) = (Duration::from_millis(9000 + u64::from(number)), vec![Pe(number)]);
-        let what = What::Lost { pes, node: None, cause: "died".to_owned() };
+        let what = What::Lost { pes, node: None, cause: "died".to_owned(), drained: false };
         record.events.push(Event { time, what });
         let (checkpoint, took) = (CheckpointNumber(1), Duration::ZERO);
         let what = ProgressReport::Resumed { checkpoint, view: ViewNumber(2), took }.into();

@@ -106,7 +106,8 @@ impl FirstCalls<'_> {
             ),
             Known::NoSuchCall => self.end_for(
                 call.name,
-                "its result is unknown: the lost PE did not make this call, or less often",
+                "its result is unknown: the lost PE did not make this call, or made it less \
+                 often",
             ),
         }
     }

@@ -38,7 +38,7 @@ impl JobStatistics {
     }
 
     fn loses(&mut self, time: f64, pes: &[Pe], node: Option<u32>) -> Option<String> {
-        self.at(time, What::Lost { pes: pes.to_vec(), node, cause: String::new() })
+        self.at(time, What::Lost { pes: pes.to_vec(), node, cause: String::new(), drained: false })
     }
 }
 
