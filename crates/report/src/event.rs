@@ -52,7 +52,7 @@ pub enum What {
     },
     /// A checkpoint that was due on disk could not be written completely.
     NotStored { checkpoint: CheckpointNumber },
-    /// PEs were lost, with their node if one is named. `drained` if it left on request.
+    /// PEs were lost, with their node if one is named. `drained` if they move on request.
     Lost {
         pes: Vec<Pe>,
         node: Option<u32>,

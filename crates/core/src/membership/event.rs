@@ -51,7 +51,8 @@ pub enum Action {
     /// Report after this many milliseconds.
     Rest { pe: Pe, ms: u64 },
     /// Report that PEs were lost, and how they ended; `node` is set if it was lost with them.
-    Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
+    /// `drained` if they were ended so that they move.
+    Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended, drained: bool },
     /// Report that a node was drained after that checkpoint: each PE of `pes` is now on the node of
     /// `to` at its place; `repeats` if PEs may compute again what followed.
     Drained { node: u32, checkpoint: CheckpointNumber, pes: Vec<Pe>, to: Vec<u32>, repeats: bool },

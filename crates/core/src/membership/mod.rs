@@ -379,7 +379,11 @@ impl Membership {
         }
         let (one, pes) = (lost[0], lost.to_vec());
         let node = Some(members.view.pes[one.at()].node).filter(|node| !nodes.lives(*node));
-        out.push(Action::Lost { pes, node, how });
+        let drained = match node {
+            Some(_) => node == self.drains.node(),
+            None => self.drains.target(one).is_some(),
+        };
+        out.push(Action::Lost { pes, node, how, drained });
         let before = !self.recovery.lost.is_empty();
         if members.shrinks() {
             self.recovery.lost.extend(lost);

@@ -90,6 +90,7 @@ impl Metrics {
                 let (kind, count) = match node {
                     Some(_) if *drained => ("drained", 1),
                     Some(_) => ("node", 1),
+                    None if *drained => ("process", 0),
                     None => ("process", pes.len() as u64),
                 };
                 values.losses.get_or_create(&[("kind", kind)]).inc_by(count);

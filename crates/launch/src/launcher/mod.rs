@@ -364,12 +364,12 @@ impl Launcher {
                 Action::Wipe { pe, memory } => self.cleanup.wipe(pe, memory),
                 Action::KillNode { node } => self.nodes.kill(node),
                 Action::Say(line) => self.events.tell(Tone::Loss, &line),
-                Action::Lost { pes, node, how } => {
+                Action::Lost { pes, node, how, drained } => {
                     self.schedule(DiskEvent::Lost);
-                    let drained = node.is_some() && node == self.machine.drained_node();
                     let cause = match node {
                         Some(node) if drained => format!("left node {node}, which is drained"),
                         Some(node) => format!("was lost with node {node}"),
+                        None if drained => "moves to another node".to_owned(),
                         None => how.to_string(),
                     };
                     info!("lost: {} ({cause})", Pe::names(&pes));

@@ -149,7 +149,13 @@ impl JobStatistics {
             Turn::Ends(begun) => self.is_back(now, begun),
         };
         match &event.what {
-            What::Lost { pes, node, .. } => self.lost(pes, node.is_some()),
+            What::Lost { pes, node, drained, .. } => {
+                let late = self.lost(pes, node.is_some());
+                if *drained && node.is_none() {
+                    self.processes -= pes.len(); // they only move
+                }
+                late
+            }
             What::Report(report) => self.add_report(now, report, recovery),
             What::FellBack { checkpoint, set, why, rebuilt } => {
                 self.fell_back(*checkpoint);
