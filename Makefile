@@ -195,6 +195,7 @@ install:
 	    ln -sf shmemx_ft_exclude.3 shmemx_ft_include.3 && \
 	    ln -sf shmemx_ft_readonly.3 shmemx_ft_writable.3 && for name in checkpoint_number faulted; \
 	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
+	@echo 'installed in $(INTO): next, export PATH=$(PREFIX)/bin:$$PATH'
 
 # Removes the files of `make install` with the same PREFIX, DESTDIR and LIB; shared folders stay.
 uninstall:
