@@ -229,11 +229,11 @@ fn searched() -> String {
          odds: {}, reduced: {},\n)",
         rows.map(row).collect::<String>(),
         between("too large to be tried in full: ", " seeds in `make test-all`"),
-        between("`make test-all` (", " seeds a minute"),
+        between("`make test-all` (", " seeds per minute"),
         between("of processor time), ", " million steps"),
         between("a sample in `make test-all`, all ", " of them in `make soak`"),
         between("passed over by a collision are below one in ", "."),
-        between("which leave out all but one of ", " and are"),
+        between("which leave one state of ", " and are"),
     )
 }
 

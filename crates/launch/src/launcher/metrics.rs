@@ -226,6 +226,40 @@ mod tests {
     use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
     use raidshmem_core::settings::Settings;
 
+    const DURING: &[&str] = &[
+        "raidshmem_job_info{program=\"a \\\"b\\\"\\n\",host=\"\",mode=\"\",version=\"\"} 1",
+        "raidshmem_pes{state=\"running\"} 2",
+        "raidshmem_pes{state=\"lost\"} 2",
+        "raidshmem_survives_node 1",
+        "raidshmem_losses_total{kind=\"node\"} 1",
+        "raidshmem_losses_total{kind=\"drained\"} 1",
+        "raidshmem_losses_total{kind=\"process\"} 0",
+        "raidshmem_checkpoint_seconds_count 1",
+        "raidshmem_checkpoint_seconds_bucket{le=\"0.002\"} 0",
+        "raidshmem_checkpoint_seconds_bucket{le=\"0.004\"} 1",
+        "raidshmem_checkpoint_number 7",
+        "raidshmem_checkpoint_size_bytes{kind=\"data\"} 30",
+        "raidshmem_again_seconds_total 0.0",
+        "raidshmem_rebuild_bytes{what=\"done\"} 5",
+        "raidshmem_refused_checkpoints_total 1",
+        "raidshmem_sets_total{complete=\"no\"} 2",
+        "raidshmem_falls_total 1",
+    ];
+
+    const AFTER: &[&str] = &[
+        "raidshmem_pes{state=\"running\"} 4",
+        "raidshmem_recovery_seconds_sum 2.0",
+        "raidshmem_again_seconds_total 2.0",
+        "raidshmem_rebuild_bytes{what=\"all\"} 0",
+    ];
+
+    #[track_caller]
+    fn has_all(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|other| other == *line), "`{line}` is not in\n{text}");
+        }
+    }
+
     #[test]
     fn events_appear_in_the_text() {
         let mut registry = Registry::with_prefix("raidshmem");
@@ -266,38 +300,11 @@ mod tests {
             text
         };
         let during = text(&registry);
-        for line in [
-            "raidshmem_job_info{program=\"a \\\"b\\\"\\n\",host=\"\",mode=\"\",version=\"\"} 1",
-            "raidshmem_pes{state=\"running\"} 2",
-            "raidshmem_pes{state=\"lost\"} 2",
-            "raidshmem_survives_node 1",
-            "raidshmem_losses_total{kind=\"node\"} 1",
-            "raidshmem_losses_total{kind=\"drained\"} 1",
-            "raidshmem_losses_total{kind=\"process\"} 0",
-            "raidshmem_checkpoint_seconds_count 1",
-            "raidshmem_checkpoint_seconds_bucket{le=\"0.002\"} 0",
-            "raidshmem_checkpoint_seconds_bucket{le=\"0.004\"} 1",
-            "raidshmem_checkpoint_number 7",
-            "raidshmem_checkpoint_size_bytes{kind=\"data\"} 30",
-            "raidshmem_again_seconds_total 0.0",
-            "raidshmem_rebuild_bytes{what=\"done\"} 5",
-            "raidshmem_refused_checkpoints_total 1",
-            "raidshmem_sets_total{complete=\"no\"} 2",
-            "raidshmem_falls_total 1",
-        ] {
-            assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
-        }
+        has_all(&during, DURING);
         assert!(during.ends_with("# EOF\n"), "{during}");
         let view = ViewNumber(2);
         happen(6, ProgressReport::Resumed { checkpoint: number, view, took }.into());
         let after = text(&registry);
-        for line in [
-            "raidshmem_pes{state=\"running\"} 4",
-            "raidshmem_recovery_seconds_sum 2.0",
-            "raidshmem_again_seconds_total 2.0",
-            "raidshmem_rebuild_bytes{what=\"all\"} 0",
-        ] {
-            assert!(after.lines().any(|other| other == line), "`{line}` is not in\n{after}");
-        }
+        has_all(&after, AFTER);
     }
 }
