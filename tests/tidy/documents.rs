@@ -147,7 +147,7 @@ fn links_between_documents_lead_somewhere() {
     expect_none(wrong);
 }
 
-/// The book has the pages of docs alone, and beside them the programs that `make book` copies.
+/// The book has only the pages of docs, and the programs that `make book` copies next to them.
 #[test]
 fn links_that_leave_the_book_lead_to_programs() {
     let mut wrong = Vec::new();

@@ -257,8 +257,8 @@ settings! {
         "to measure what checksums cost";
     SHMEM_FT_PLAN plan: Option<String> = None, "none";
         ValueKind::File,
-        "Plan of the memory that each checkpoint call leaves out, as oshadvise -o writes it for this \
-         exact build of the program.",
+        "Plan of the memory that each checkpoint call leaves out, as oshadvise -o writes it for \
+         this exact build of the program.",
         "to make checkpoints smaller";
     SHMEM_FT_AUDIT audit: bool = false;
         ValueKind::Switch,
@@ -315,8 +315,8 @@ settings! {
         "to see what each checkpoint and each recovery costs";
     SHMEM_FT_SINGLETON singleton: bool = false;
         ValueKind::Switch,
-        "With 1, each task that srun, mpirun or flux starts without oshrun is a job of one PE. With \
-         0, several such tasks are an error.",
+        "With 1, each task that srun, mpirun or flux starts without oshrun is a job of one PE. \
+         With 0, several such tasks are an error.",
         "each of several tasks should be a job of its own";
     SHMEM_SYMMETRIC_SIZE symmetric_size: Option<u64> = None, "chosen by the library";
         ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },

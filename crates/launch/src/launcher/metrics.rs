@@ -225,6 +225,12 @@ mod tests {
     use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
     use raidshmem_core::settings::Settings;
 
+    fn text(registry: &Registry) -> String {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text
+    }
+
     #[test]
     fn events_appear_in_the_text() {
         let mut registry = Registry::with_prefix("raidshmem");
@@ -259,11 +265,6 @@ mod tests {
         }
         let (checkpoint, why, rebuilt) = (CheckpointNumber(7), String::new(), Vec::new());
         happen(5, What::FellBack { checkpoint, set: 1, why, rebuilt });
-        let text = |registry: &Registry| {
-            let mut text = String::new();
-            encode(&mut text, registry).unwrap();
-            text
-        };
         let during = text(&registry);
         for line in [
             "raidshmem_job_info{program=\"a \\\"b\\\"\\n\",host=\"\",mode=\"\",version=\"\"} 1",
