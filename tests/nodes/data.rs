@@ -92,6 +92,8 @@ fn a_host_that_joins_takes_the_pe_that_shares_one() {
     let none = add("nowhere");
     assert!(none.status.success(), "its agent fails later: {none:?}");
     run.wait_for("nowhere does not join the job: ");
+    let twice = String::from_utf8_lossy(&add(&net.host(1)).stderr).into_owned();
+    assert!(twice.contains(" is in the job already, as node 1"), "{twice}");
     let asked = add(&net.host(4));
     assert!(asked.status.success(), "{asked:?}");
     run.wait_for("PE 2 moved to node 5; nothing was computed again");

@@ -204,8 +204,9 @@ impl Drains {
         pes
     }
 
-    /// Handles the report of a PE that it waits after a checkpoint for its node to be drained. One
-    /// of an older view, or of a request that was withdrawn, is void: the PE waits no longer.
+    /// Handles the report of a PE that it waits after a checkpoint for PEs to move. One of an older
+    /// view, or of a request that was withdrawn, is void: the PE waits no longer. After a loss,
+    /// those that move to a node that has joined may be chosen anew, for the next checkpoint.
     pub fn wait(
         &mut self,
         (pe, checkpoint): (Pe, CheckpointNumber),
@@ -213,7 +214,9 @@ impl Drains {
         site: &DrainSite,
         out: &mut Decisions,
     ) {
-        let Some(Drain { request, stage, joining: (joining, _) }) = &mut self.open else { return };
+        let Some(Drain { request, stage, joining: (joining, left) }) = &mut self.open else {
+            return;
+        };
         let DrainStage::Requested { waiting } = stage else { return };
         let (node, joins, view) = (request.node, request.joins, site.members.view.number);
         if reported != (*request, view) {
@@ -233,10 +236,13 @@ impl Drains {
         if joins {
             let can = site.nodes.lives(node)
                 && joining.iter().all(|pe| site.movers(node, joining.len()).contains(pe));
-            return match can {
-                true => site.kill(joining, out),
-                false => self.withdraw(site.nodes, out),
-            };
+            if can {
+                return site.kill(joining, out);
+            }
+            let room = joining.len() + *left;
+            self.withdraw(site.nodes, out);
+            self.fill(node, room, site, out);
+            return;
         }
         match site.must_stay(node) {
             None => out.push(Action::KillNode { node }),

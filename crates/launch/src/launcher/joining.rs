@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -55,8 +56,8 @@ struct OnHosts {
     oshrun: String,
     launcher: SocketAddr,
     secret: Secret,
-    /// The names of all hosts of the job so far.
-    names: Vec<String>,
+    /// The name of the host of each node so far.
+    names: BTreeMap<u32, String>,
     /// True if PEs on different hosts can reach each other.
     has_fabric: bool,
     /// True if the user named the failure domains of the hosts.
@@ -102,7 +103,7 @@ impl Joiner {
                     oshrun,
                     launcher: listener.address()?,
                     secret: listener.secret().clone(),
-                    names: cluster.names.clone(),
+                    names: (0..).zip(cluster.names.iter().cloned()).collect(),
                     has_fabric: ready.shape.fabric != Fabric::Shm,
                     has_domains: ready.settings.domains.is_some(),
                 })
@@ -114,9 +115,15 @@ impl Joiner {
     }
 
     /// Returns the reason why that host cannot join, if there is one.
-    fn refuses(&self, host: &str) -> Option<String> {
+    fn refuses(&self, host: &str, nodes: &Nodes) -> Option<String> {
         if let Some(joining) = &self.joining {
             return Some(format!("{} is joining: wait until it has joined", joining.host));
+        }
+        let is_there =
+            |(node, name): &(&u32, &String)| *name == host && nodes.all.contains_key(node);
+        let mut names = self.on_hosts.iter().flat_map(|hosts| &hosts.names);
+        if let Some((node, _)) = names.find(is_there) {
+            return Some(format!("{host} is in the job already, as node {node}"));
         }
         match &self.on_hosts {
             None if host == "localhost" => None,
@@ -142,13 +149,13 @@ impl Joiner {
         &mut self,
         host: &str,
         refused: Option<DrainRefusal>,
-        events: &mut EventBus,
+        (nodes, events): (&Nodes, &mut EventBus),
     ) -> String {
         let Some(host) = hosts::parse(host).ok().and_then(|mut all| all.pop()) else {
             return format!("{}{}: expected HOST[:PES]", query::REFUSED, host.escape_debug());
         };
         let refused = refused.map(|why| why.to_string());
-        if let Some(why) = refused.or_else(|| self.refuses(&host.name)) {
+        if let Some(why) = refused.or_else(|| self.refuses(&host.name, nodes)) {
             return format!("{}{why}", query::REFUSED);
         }
         match self.begin(&host) {
@@ -322,7 +329,7 @@ impl Joiner {
     pub fn take_joined(&mut self, node: u32) -> Option<(String, Option<usize>)> {
         let joining = self.joining.take_if(|joining| joining.node == node)?;
         if let Some(hosts) = &mut self.on_hosts {
-            hosts.names.push(joining.host.clone());
+            hosts.names.insert(node, joining.host.clone());
         }
         Some((joining.host, joining.room))
     }

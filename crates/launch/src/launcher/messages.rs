@@ -198,7 +198,8 @@ impl Launcher {
                 }
                 Asked::Add { host } => {
                     let refused = self.machine.refuses_move(None);
-                    let answer = self.joiner.request(&host, refused, &mut self.events);
+                    let answer =
+                        self.joiner.request(&host, refused, (&self.nodes, &mut self.events));
                     query::answer(stream, answer);
                 }
                 Asked::Dump | Asked::Status(_) => {

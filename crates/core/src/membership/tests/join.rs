@@ -103,3 +103,16 @@ fn a_node_that_is_lost_during_the_move_is_replaced() {
     resume(&mut cluster);
     assert!(cluster.machine.view().whole());
 }
+
+/// Node 1 is lost, and its PEs go to the empty nodes, one of them to node 4: none is left to move.
+#[test]
+fn pes_that_a_loss_has_moved_are_chosen_anew() {
+    let mut cluster = three_nodes();
+    let request = join(&mut cluster, None).expect("a PE shares its node");
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
+    assert_eq!([1, 2].map(|pe| cluster.member(pe).node), [2, 4]);
+    resume(&mut cluster);
+    waits(&mut cluster, 1, request);
+    assert!(killed(&cluster).is_empty());
+    assert_eq!(cluster.machine.refuses_move(None), None, "the load is even");
+}
