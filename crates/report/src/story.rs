@@ -19,6 +19,8 @@ pub struct Loss {
     pub pes: Vec<Pe>,
     pub node: Option<u32>,
     pub cause: String,
+    /// True if the PEs moved on request, right after a checkpoint.
+    pub planned: bool,
 }
 
 /// The restoration of a PE.
@@ -108,9 +110,9 @@ impl Story {
     fn hear(&mut self, Event { time, what }: &Event, over: Duration) {
         match what {
             What::Started => self.started = Some(*time),
-            What::Lost { pes, node, cause, .. } => {
-                let (pes, cause) = (pes.clone(), cause.clone());
-                let loss = Loss { time: *time, pes, node: *node, cause };
+            What::Lost { pes, node, cause, drained } => {
+                let (pes, cause, planned) = (pes.clone(), cause.clone(), *drained);
+                let loss = Loss { time: *time, pes, node: *node, cause, planned };
                 self.recoveries.last_mut().into_iter().for_each(|last| {
                     last.losses.push(loss.clone());
                 });

@@ -47,6 +47,9 @@ fn node(record: &Record, node: u32) -> String {
 fn loss(record: &Record, loss: &Loss) -> String {
     let at = time(loss.time);
     match loss.node {
+        Some(of) if loss.planned => {
+            format!("At {at} {} left the job, with {}.", node(record, of), Pe::names(&loss.pes))
+        }
         Some(of) => format!("At {at} {} was lost with {}.", node(record, of), Pe::names(&loss.pes)),
         None => format!("At {at} {} {}.", Pe::names(&loss.pes), loss.cause),
     }
@@ -56,10 +59,11 @@ fn loss(record: &Record, loss: &Loss) -> String {
 fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     let mut all: Vec<String> = recovery.losses.iter().map(|one| loss(record, one)).collect();
     let since = |from: Duration| time(from.saturating_sub(recovery.begin));
-    all.push(format!(
-        "{} of work was lost, since the last checkpoint or restart.",
-        time(recovery.begin.saturating_sub(recovery.base))
-    ));
+    let work = time(recovery.begin.saturating_sub(recovery.base));
+    all.push(match recovery.losses.iter().all(|loss| loss.planned) {
+        true => "It was planned, right after a checkpoint: nothing was computed again.".to_owned(),
+        false => format!("{work} of work was lost, since the last checkpoint or restart."),
+    });
     if let Some((set, why)) = &recovery.fell {
         all.push(format!(
             "More was lost than the parity covers ({why}): all PEs began again from set {set} on \
