@@ -55,6 +55,11 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// Returns true if its PEs moved on request, so that no work was lost.
+    pub fn is_planned(&self) -> bool {
+        !self.losses.is_empty() && self.losses.iter().all(|loss| loss.planned)
+    }
+
     /// Returns every PE that was lost in it, in order.
     pub fn lost(&self) -> Vec<Pe> {
         let mut all: Vec<Pe> = self.losses.iter().flat_map(|loss| loss.pes.clone()).collect();

@@ -232,7 +232,10 @@ fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
     let mut parts = vec![LanePart { begin, end, class: "work", words: String::new() }];
     for recovery in story.recoveries.iter().take(DRAWN) {
         let (begin, end) = (recovery.base, recovery.begin);
-        parts.push(LanePart { begin, end, class: "again", words: "repeated work".to_owned() });
+        if !recovery.is_planned() {
+            let words = "repeated work".to_owned();
+            parts.push(LanePart { begin, end, class: "again", words });
+        }
         parts.extend(of_recovery(recovery, pe, record.end.ran));
     }
     let home = pe.and_then(|pe| record.job.node_of.get(pe.at()));

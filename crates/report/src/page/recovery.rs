@@ -60,7 +60,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     let mut all: Vec<String> = recovery.losses.iter().map(|one| loss(record, one)).collect();
     let since = |from: Duration| time(from.saturating_sub(recovery.begin));
     let work = time(recovery.begin.saturating_sub(recovery.base));
-    all.push(match recovery.losses.iter().all(|loss| loss.planned) {
+    all.push(match recovery.is_planned() {
         true => "It was planned, right after a checkpoint: nothing was computed again.".to_owned(),
         false => format!("{work} of work was lost, since the last checkpoint or restart."),
     });
