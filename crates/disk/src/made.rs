@@ -240,8 +240,8 @@ impl Writer<'_> {
             let parity = parity.map(|bytes| Bytes { line, bytes });
             let read = |pieces: std::sync::mpsc::SyncSender<super::output::Piece>| {
                 read_data(&order, (pe, &layout), &data, &pieces, &stop)?;
-                let parity = parity.iter();
-                parity.map(|it| read_parity(&order, pe, it, &pieces, &stop)).collect()
+                let mut parity = parity.iter();
+                parity.try_for_each(|it| read_parity(&order, pe, it, &pieces, &stop))
             };
             let pasts = &mut self.pasts[pe.at()];
             let written = transfer(&order, (&folder, pasts), 4, &stop, read);

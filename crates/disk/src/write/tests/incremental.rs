@@ -112,7 +112,8 @@ fn without_its_base_a_set_does_not_hold() {
     (1..6).for_each(|set| holds(&folder.0, set, cells(), &after(set)));
     let base = folder.0.join("set-4/pe-2");
     let intact = fs::read(&base).expect("a file");
-    let damages: [(fn(&mut Vec<u8>), &str); 3] = [
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(Damage, &str); 3] = [
         (|bytes| *bytes.last_mut().expect("one") ^= 1, "set-4/pe-2: damaged: the checksum of tile"),
         (|bytes| bytes[30] ^= 1, "refers to checkpoint 4, whose file is missing or damaged"),
         (|bytes| bytes.truncate(9000), "refers to checkpoint 4, whose file is missing or damaged"),
@@ -225,7 +226,8 @@ fn forged_references_are_refused_with_one_line() {
     let head = files::PeFile::<Head>::open(&set, Pe(0)).expect("a file").head;
     assert_eq!(head.references.bases.len(), 2);
     let tile = head.references.sources.iter().position(|&source| source == 1).expect("of set 1");
-    let forgeries: [(&dyn Fn(&mut Head), &str); 5] = [
+    type Forgery<'a> = &'a dyn Fn(&mut Head);
+    let forgeries: [(Forgery, &str); 5] = [
         (&|head| head.references.sources[tile] = 2, "refers to a block that is not in that file"),
         (&|head| head.sums[tile] ^= 1, "refers to a block that is not in that file"),
         (&|head| head.references.bases[1].number = CheckpointNumber(3), "not an earlier one"),
