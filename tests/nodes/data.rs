@@ -3,7 +3,7 @@
 //!
 //! Without an engine on this machine nothing can carry data between hosts: the test reports it.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -19,6 +19,14 @@ const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 fn start(job: Job, mode: &str) -> Running {
     let job = job.args(&["--verbose", "--fabric", "ucx"]).mode(mode).with_orphans();
     jacobi::job(job, LONG).until("checkpoint 3: ")
+}
+
+/// Makes a request to a job in the network of its launcher, to which its socket belongs.
+fn ask(run: &Running, [option, value]: [&str; 2]) -> Output {
+    let job = run.launcher().to_string();
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{job}/ns/net")).arg(env!("CARGO_BIN_EXE_oshrun"));
+    command.args([option, value, &job]).output().expect("nsenter runs")
 }
 
 #[test]
@@ -58,11 +66,7 @@ fn a_host_is_drained_and_nothing_is_computed_again() {
         let net = Net::new(5);
         let hosts: &[usize] = if spare { &[1, 1, 1, 1, 0] } else { &[1, 1, 1, 1] };
         let run = start(net.job(hosts), "raid5");
-        let job = run.launcher().to_string();
-        // The socket of the job belongs to the network of its launcher.
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{job}/ns/net")).arg(env!("CARGO_BIN_EXE_oshrun"));
-        let asked = command.args(["--drain", "2", &job]).output().expect("nsenter runs");
+        let asked = ask(&run, ["--drain", "2"]);
         assert!(asked.status.success(), "{asked:?}");
         let outcome = run.finish();
         outcome.right_sum(LONG).says("node 2 leaves the job after checkpoint ");
@@ -83,18 +87,12 @@ fn a_host_that_joins_takes_the_pe_that_shares_one() {
     let mut run = jacobi::job(job.with_orphans(), LONGER).until("checkpoint 3: ");
     processes::signal(agent(&run, 2).pid, Signal::KILL);
     run.wait_for("parity groups change from checkpoint ");
-    let job = run.launcher().to_string();
-    let add = |host: &str| {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{job}/ns/net")).arg(env!("CARGO_BIN_EXE_oshrun"));
-        command.args(["--add", host, &job]).output().expect("nsenter runs")
-    };
-    let none = add("nowhere");
+    let none = ask(&run, ["--add", "nowhere"]);
     assert!(none.status.success(), "its agent fails later: {none:?}");
     run.wait_for("nowhere does not join the job: ");
-    let twice = String::from_utf8_lossy(&add(&net.host(1)).stderr).into_owned();
+    let twice = String::from_utf8_lossy(&ask(&run, ["--add", &net.host(1)]).stderr).into_owned();
     assert!(twice.contains(" is in the job already, as node 1"), "{twice}");
-    let asked = add(&net.host(4));
+    let asked = ask(&run, ["--add", &net.host(4)]);
     assert!(asked.status.success(), "{asked:?}");
     run.wait_for("PE 2 moved to node 5; nothing was computed again");
     processes::signal(agent(&run, 5).pid, Signal::KILL);

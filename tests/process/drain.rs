@@ -12,6 +12,9 @@ use super::support::{Job, Outcome, Running, program, sample, sample_long};
 
 /// The line once the PEs of a node have moved.
 pub(super) const MOVED: &str = "; nothing was computed again";
+/// The steps of a move at which a loss may come.
+pub(super) const MOVE: [&str; 8] =
+    ["after", "drain", "settle", "decided", "verify", "rebuild", "restore", "resume"];
 /// The steps of the program with one pause.
 pub(super) const STEPS: usize = 6;
 /// The checkpoint after which a node is drained that was asked for in the first pause.
@@ -42,11 +45,26 @@ fn accepted_for(run: &Running, node: u32, when: &str) {
 /// Asks for a drain, which the job refuses with one line that contains `why`.
 #[track_caller]
 fn refused(run: &Running, node: u32, why: &str) {
-    let asked = drain(run, node);
+    refused_by(run, ["--drain", &node.to_string()], why);
+}
+
+/// Makes a request to a job, which refuses it with one line that contains `why`.
+#[track_caller]
+pub(super) fn refused_by(run: &Running, request: [&str; 2], why: &str) {
+    let [option, value] = request;
+    let asked = ask(&[option, value, &run.launcher().to_string()]);
     let err = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert_eq!(asked.status.code(), Some(2), "{err}");
-    let begin = format!("oshrun: --drain {}: ", run.launcher());
+    let begin = format!("oshrun: {option} {}: ", run.launcher());
     assert!(err.starts_with(&begin) && err.contains(why) && err.lines().count() == 1, "{err}");
+}
+
+/// Checks that a command line is refused with a line that begins so.
+#[track_caller]
+pub(super) fn misused(words: &[&str], line: &str) {
+    let asked = ask(words);
+    let err = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(asked.status.code() == Some(2) && err.starts_with(line), "{words:?}: {err}");
 }
 
 pub(super) fn job(words: &[&str]) -> Job {
@@ -244,9 +262,7 @@ fn a_request_that_cannot_be_met_is_refused_with_one_line() {
         (&["--drain"], "oshrun: --drain: expected --drain NODE"),
         (&["--drain", "1", "--stop"], "oshrun: --stop and --drain: expected one of the two"),
     ] {
-        let asked = ask(words);
-        let err = String::from_utf8_lossy(&asked.stderr).into_owned();
-        assert!(asked.status.code() == Some(2) && err.starts_with(line), "{words:?}: {err}");
+        misused(words, line);
     }
 }
 
@@ -254,8 +270,7 @@ fn a_request_that_cannot_be_met_is_refused_with_one_line() {
 #[test]
 fn a_pe_that_dies_during_the_move_is_restored_too() {
     let right = sum_of_a_whole_job("1");
-    let steps = ["after", "drain", "settle", "decided", "verify", "rebuild", "restore", "resume"];
-    let cells: Vec<(u32, &str)> = (0..4).flat_map(|pe| steps.map(|step| (pe, step))).collect();
+    let cells: Vec<(u32, &str)> = (0..4).flat_map(|pe| MOVE.map(|step| (pe, step))).collect();
     for (pe, step) in sample_long(cells, 6, 32) {
         let rule = format!("{pe}@{AT}:{step}");
         let run = with_program(job(&["--spares", "1", "--kill", &rule]), "1").until("ready");
@@ -270,9 +285,7 @@ fn a_pe_that_dies_during_the_move_is_restored_too() {
 #[test]
 fn a_node_that_dies_during_the_move_is_an_ordinary_loss() {
     let right = sum_of_a_whole_job("1");
-    let steps = ["after", "drain", "settle", "decided", "verify", "rebuild", "restore", "resume"];
-    let cells: Vec<(u32, &str)> =
-        [1, 2].into_iter().flat_map(|n| steps.map(|at| (n, at))).collect();
+    let cells: Vec<(u32, &str)> = [1, 2].into_iter().flat_map(|n| MOVE.map(|at| (n, at))).collect();
     for (node, step) in sample_long(cells, 5, 16) {
         let rule = format!("{node}@{AT}:{step}");
         let job = Job::new(4).mode("rs").args(&["--nodes", "4", "--parity", "2"]);

@@ -3,7 +3,8 @@
 use std::process::Output;
 
 use super::drain::{
-    AT, MOVED, STEPS, ask, job, repeats_nothing, sum, sum_of_a_whole_job, with_program,
+    AT, MOVE, MOVED, STEPS, ask, job, misused, refused_by, repeats_nothing, sum,
+    sum_of_a_whole_job, with_program,
 };
 use super::falls::kill_nodes;
 use super::support::stall::{let_end, let_on};
@@ -32,11 +33,7 @@ fn accepted(run: &mut Running, node: u32) {
 
 #[track_caller]
 fn refused(run: &Running, host: &str, why: &str) {
-    let asked = add(run, host);
-    let err = String::from_utf8_lossy(&asked.stderr).into_owned();
-    assert_eq!(asked.status.code(), Some(2), "{err}");
-    let begin = format!("oshrun: --add {}: ", run.launcher());
-    assert!(err.starts_with(&begin) && err.contains(why) && err.lines().count() == 1, "{err}");
+    refused_by(run, ["--add", host], why);
 }
 
 fn paused(words: &[&str]) -> Running {
@@ -150,9 +147,7 @@ fn a_request_that_cannot_be_met_is_refused_with_one_line() {
         (&["--add", "a", "4000000000"], "oshrun: --add 4000000000: no such job; "),
         (&["--add", "a", "--stop"], "oshrun: --stop and --add: expected one of the two"),
     ] {
-        let asked = ask(words);
-        let err = String::from_utf8_lossy(&asked.stderr).into_owned();
-        assert!(asked.status.code() == Some(2) && err.starts_with(line), "{words:?}: {err}");
+        misused(words, line);
     }
 }
 
@@ -160,10 +155,8 @@ fn a_request_that_cannot_be_met_is_refused_with_one_line() {
 #[test]
 fn a_loss_during_the_move_is_survived() {
     let right = sum_of_a_whole_job("1");
-    let steps = ["after", "drain", "settle", "decided", "verify", "rebuild", "restore", "resume"];
-    let all = (0..4).flat_map(|pe| steps.map(|step| ("--kill", pe, step)));
-    let nodes =
-        [0, 1, 3].into_iter().flat_map(|node| steps.map(|step| ("--kill-node", node, step)));
+    let all = (0..4).flat_map(|pe| MOVE.map(|step| ("--kill", pe, step)));
+    let nodes = [0, 1, 3].into_iter().flat_map(|node| MOVE.map(|step| ("--kill-node", node, step)));
     for (what, number, step) in sample_long(all.chain(nodes).collect(), 6, 24) {
         let rule = format!("{number}@{FILLED}:{step}");
         let words = ["--mode", "rs", "--kill-node", LOST, what, &rule];

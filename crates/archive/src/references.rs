@@ -93,7 +93,7 @@ impl References {
 /// Checks the checkpoints that one refers to.
 ///
 /// # Errors
-/// There are none or too many, or they are not earlier ones in their order.
+/// They are missing, too many, or not earlier ones in their order.
 pub(crate) fn check(bases: &[CheckpointNumber], of: CheckpointNumber) -> Result<(), FormatError> {
     let in_order = bases.is_sorted_by(|one, next| one < next);
     match () {

@@ -254,7 +254,7 @@ impl Schedule {
     /// Orders the nodes to write that checkpoint.
     fn write(&mut self, number: CheckpointNumber, node_of: &[u32], now: Duration) -> Vec<Order> {
         let before = self.last.replace((number, now));
-        // Until this set is one, there is none that the next may refer to.
+        // Until this set is complete, the next is whole.
         let base = self.base.take().filter(|&(_, chain)| chain <= BASES_MAX);
         let (base, chain) = base.unzip();
         let nodes: BTreeSet<u32> = node_of.iter().copied().collect();

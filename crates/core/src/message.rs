@@ -292,7 +292,7 @@ pub enum Down {
     Dump { question: u32, events: bool },
     /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
-    /// Announce to the PEs the node that is drained after the next checkpoint, or that none is.
+    /// Announce to the PEs that some of them move after the next checkpoint, or that all stay.
     Drain(Option<MoveRequest>),
     /// Send that signal to every PE.
     Signal { signal: i32 },
@@ -406,8 +406,8 @@ pub enum PeMessage {
     NeedsOthers,
     /// It left `shmem_finalize`; its end no longer counts as a death.
     Finalized,
-    /// A member of view `view` on the node of that request, it waits in the call of `checkpoint`,
-    /// which every PE has: it may be killed, and nothing is lost.
+    /// A member of view `view` that may have to move, it waits in the call of `checkpoint`, which
+    /// every PE has: it may be killed, and nothing is lost.
     Drained { request: MoveRequest, view: ViewNumber, checkpoint: CheckpointNumber },
     /// `shmem_global_exit`, or an end for the reason in `words`.
     GlobalExit { status: i32, words: Option<String> },

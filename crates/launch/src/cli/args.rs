@@ -227,13 +227,10 @@ impl Args {
             [(one, _), ..] if self.dry_run => {
                 Err(Refused::Contradiction { one: one.option(), other: "--dry-run" })
             }
-            [] => match self.json {
-                true => Err(Refused::Alone { option: "--json", with: "--status" }),
-                false => Ok(None),
-            },
-            [(asked, _)] if self.json && !matches!(asked, Asked::Status(_)) => {
+            given if self.json && !matches!(given, [(Asked::Status(_), _)] | [_, _, ..]) => {
                 Err(Refused::Alone { option: "--json", with: "--status" })
             }
+            [] => Ok(None),
             [one] => Ok(Some(one.clone())),
             [(one, _), (other, _), ..] => {
                 Err(Refused::Contradiction { one: one.option(), other: other.option() })
@@ -244,31 +241,32 @@ impl Args {
     /// Returns the request that a host joins, with the job, which is the word after the options.
     fn add(&self) -> Result<Option<(Asked, &str)>, Refused> {
         let Some(host) = &self.add else { return Ok(None) };
-        let expected = "expected a host as --hosts names it, and a job";
-        let refused =
-            |got: &str| Err(Refused::Option { option: "--add", got: got.to_owned(), expected });
-        if !hosts::parse(host).is_ok_and(|hosts| hosts.len() == 1) {
-            return refused(host);
-        }
-        let what = Asked::Add { host: host.clone() };
-        match self.program.as_slice() {
-            [] => Ok(Some((what, ""))),
-            [job] => job.to_str().map_or_else(|| refused(host), |job| Ok(Some((what, job)))),
-            [_, word, ..] => refused(&word.to_string_lossy()),
-        }
+        let is_one = hosts::parse(host).is_ok_and(|hosts| hosts.len() == 1);
+        let what = is_one.then(|| Asked::Add { host: host.clone() });
+        self.with_job((what, "--add"), host, "expected a host as --hosts names it, and a job")
     }
 
     /// Returns the request to drain a node, with the job, which is the word after the options.
     fn drain(&self) -> Result<Option<(Asked, &str)>, Refused> {
         let Some(node) = &self.drain else { return Ok(None) };
+        let what = node.parse().ok().map(|node| Asked::Drain { node });
         let expected = "expected the number of a node, as oshrun --status prints it, and a job";
-        let refused =
-            |got: &str| Err(Refused::Option { option: "--drain", got: got.to_owned(), expected });
-        let Ok(number) = node.parse() else { return refused(node) };
-        let what = Asked::Drain { node: number };
+        self.with_job((what, "--drain"), node, expected)
+    }
+
+    /// Returns a request of an option with the value `got`, and the job, which is the word after
+    /// the options. The request is None if the value is invalid.
+    fn with_job(
+        &self,
+        (what, option): (Option<Asked>, &'static str),
+        got: &str,
+        expected: &'static str,
+    ) -> Result<Option<(Asked, &str)>, Refused> {
+        let refused = |got: &str| Err(Refused::Option { option, got: got.to_owned(), expected });
+        let Some(what) = what else { return refused(got) };
         match self.program.as_slice() {
             [] => Ok(Some((what, ""))),
-            [job] => job.to_str().map_or_else(|| refused(node), |job| Ok(Some((what, job)))),
+            [job] => job.to_str().map_or_else(|| refused(got), |job| Ok(Some((what, job)))),
             [_, word, ..] => refused(&word.to_string_lossy()),
         }
     }

@@ -93,8 +93,11 @@ impl Launcher {
             match done {
                 WorkerDone::Lines { node } => {
                     self.diagnosis.forget(node);
-                    let parts = (&mut self.nodes, &mut self.cleanup, &mut self.events);
-                    let site = JoinSite { nodes: parts.0, cleanup: parts.1, events: parts.2 };
+                    let site = JoinSite {
+                        nodes: &mut self.nodes,
+                        cleanup: &mut self.cleanup,
+                        events: &mut self.events,
+                    };
                     self.joiner.lost(node, site);
                     self.handle(MembershipEvent::NodeLost { node });
                     self.search_without(node);

@@ -217,8 +217,11 @@ impl Launcher {
             if let Some(end) = self.interruption() {
                 return self.end_with(end);
             }
-            let parts = (&mut self.nodes, &mut self.cleanup, &mut self.events);
-            let site = JoinSite { nodes: parts.0, cleanup: parts.1, events: parts.2 };
+            let site = JoinSite {
+                nodes: &mut self.nodes,
+                cleanup: &mut self.cleanup,
+                events: &mut self.events,
+            };
             if let Some((node, beats)) = self.joiner.step(self.listener.as_mut(), site) {
                 let decisions = self.detection.add(node, beats);
                 self.detect(decisions, HeartbeatPath::Link);

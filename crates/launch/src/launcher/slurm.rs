@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// The hosts of a job in a Slurm allocation.
 pub(super) struct SlurmHosts {
-    names: Vec<String>,
+    /// The name of the host of each node.
+    names: BTreeMap<u32, String>,
     worker: Worker<Option<String>>,
     /// The time of the next question; None while Slurm is being asked.
     due: Option<Instant>,
@@ -42,7 +43,8 @@ impl SlurmHosts {
         let cluster = ready.cluster.as_ref().filter(|cluster| cluster.means == Means::Slurm);
         let Some(cluster) = cluster else { return Ok(None) };
         let (worker, due) = (Worker::new()?, Some(Instant::now() + PERIOD));
-        Ok(Some(SlurmHosts { names: cluster.names.clone(), worker, due, stay: BTreeSet::new() }))
+        let names = (0..).zip(cluster.names.iter().cloned()).collect();
+        Ok(Some(SlurmHosts { names, worker, due, stay: BTreeSet::new() }))
     }
 
     /// Returns the descriptor to poll.
@@ -55,10 +57,9 @@ impl SlurmHosts {
         self.due.map(|due| due.saturating_duration_since(now))
     }
 
-    /// Adds a host that has joined as `node`; the numbers of nodes that did not are skipped.
+    /// Adds a host that has joined as `node`.
     pub fn add(&mut self, node: u32, name: &str) {
-        self.names.resize(node as usize, String::new());
-        self.names.push(name.to_owned());
+        self.names.insert(node, name.to_owned());
     }
 
     /// Returns the nodes to drain now, each with the name of its host, since Slurm drains them. One
@@ -67,7 +68,7 @@ impl SlurmHosts {
         use DrainRefusal::{Busy, Filling, NoNode, NotRunning};
         let mut due = Vec::new();
         for node in self.drained() {
-            let name = &self.names[node as usize];
+            let name = &self.names[&node];
             match machine.refuses_move(Some(node)) {
                 None => due.push((node, name.clone())),
                 Some(Busy { .. } | Filling { .. } | NoNode { .. } | NotRunning) => {}
@@ -87,15 +88,13 @@ impl SlurmHosts {
             self.due = Some(Instant::now() + PERIOD);
         }
         if self.due.take_if(|due| *due <= Instant::now()).is_some() {
-            let names: Vec<&str> =
-                self.names.iter().filter(|name| !name.is_empty()).map(String::as_str).collect();
-            let names = names.join(",");
+            let names = self.names.values().map(String::as_str).collect::<Vec<_>>().join(",");
             self.worker.begin(move || ask(&names));
         }
         let Some(answer) = answers.into_iter().flatten().next_back() else { return Vec::new() };
         let drained = drained_in(&answer);
-        let of = |(node, name): (u32, &String)| drained.contains(name.as_str()).then_some(node);
-        let nodes: Vec<u32> = (0..).zip(&self.names).filter_map(of).collect();
+        let is_drained = |(_, name): &(&u32, &String)| drained.contains(name.as_str());
+        let nodes: Vec<u32> = self.names.iter().filter(is_drained).map(|(&node, _)| node).collect();
         self.stay.retain(|node| nodes.contains(node));
         nodes
     }

@@ -53,21 +53,20 @@ fn line_of_fall((checkpoint, set): (CheckpointNumber, u64), why: &str, rebuilt: 
     format!("{why}: all PEs begin again from set {set} on disk, checkpoint {checkpoint}{rebuilt}")
 }
 
-/// Formats the moves of PEs to these nodes.
-fn line_of_moves(pes: &[Pe], to: &[u32]) -> String {
+/// Formats the moves of PEs to these nodes; `repeats` if PEs may compute again what followed.
+fn line_of_moves(pes: &[Pe], to: &[u32], repeats: bool) -> String {
     let mut on: BTreeMap<u32, Vec<Pe>> = BTreeMap::new();
     pes.iter().zip(to).for_each(|(&pe, &node)| on.entry(node).or_default().push(pe));
     let each = on.iter().map(|(node, pes)| format!("{} moved to node {node}", Pe::names(pes)));
-    each.collect::<Vec<_>>().join(", ")
+    let rest = if repeats { "" } else { "; nothing was computed again" };
+    each.collect::<Vec<_>>().join(", ") + rest
 }
 
 /// Formats the line of a drained node, whose PEs are now on these nodes.
 fn line_of_drain(node: u32, (pes, to): (&[Pe], &[u32]), repeats: bool) -> String {
-    let moves = line_of_moves(pes, to);
-    match (pes.is_empty(), repeats) {
-        (true, _) => format!("node {node} is drained; it carried no PE"),
-        (false, true) => format!("node {node} is drained: {moves}"),
-        (false, false) => format!("node {node} is drained: {moves}; nothing was computed again"),
+    match pes.is_empty() {
+        true => format!("node {node} is drained; it carried no PE"),
+        false => format!("node {node} is drained: {}", line_of_moves(pes, to, repeats)),
     }
 }
 
@@ -162,17 +161,12 @@ impl JobStatistics {
                 Some(line_of_fall((*checkpoint, *set), why, rebuilt))
             }
             What::Drained { node, pes, to, repeats, .. } => {
-                if !repeats {
-                    self.again -= std::mem::take(&mut self.last_again);
-                }
+                self.note_move(*repeats);
                 Some(line_of_drain(*node, (pes, to), *repeats))
             }
             What::Moved { pes, to, repeats, .. } => {
-                if !repeats {
-                    self.again -= std::mem::take(&mut self.last_again);
-                }
-                let rest = if *repeats { "" } else { "; nothing was computed again" };
-                Some(line_of_moves(pes, to) + rest)
+                self.note_move(*repeats);
+                Some(line_of_moves(pes, to, *repeats))
             }
             What::Stored { spill, checkpoint, .. } => {
                 let before = self.times.keys().rev().find(|&number| number < checkpoint).copied();
@@ -184,6 +178,13 @@ impl JobStatistics {
                 other.ignored_by(Reader::Statistics);
                 None
             }
+        }
+    }
+
+    /// Takes note of a planned move; the work since the checkpoint is lost only if it `repeats`.
+    fn note_move(&mut self, repeats: bool) {
+        if !repeats {
+            self.again -= std::mem::take(&mut self.last_again);
         }
     }
 

@@ -5,8 +5,9 @@
 //! reports its loss like the next call of a job that loses a node. So all PEs resume from the
 //! checkpoint that they have just made. With local rollback the survivors go on instead.
 //!
-//! Invariant: the launcher kills the node only once each of its PEs has reported that it waits,
-//! which means that every PE has the checkpoint. A wait ends with any loss, and with the request.
+//! Invariant: the launcher kills the node, or the PEs that move, only once each of these PEs has
+//! reported that it waits, which means that every PE has the checkpoint. A wait ends with any loss,
+//! and with the request.
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::Call;

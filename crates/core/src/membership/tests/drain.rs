@@ -31,12 +31,12 @@ fn known(cluster: &Cluster) -> Option<MoveRequest> {
     sent.flatten()
 }
 
-fn waits(cluster: &mut Cluster, pe: u32, request: MoveRequest) {
+pub(super) fn waits(cluster: &mut Cluster, pe: u32, request: MoveRequest) {
     let (view, checkpoint) = (cluster.machine.view().number, CheckpointNumber(7));
     cluster.says(pe, PeMessage::Drained { request, view, checkpoint });
 }
 
-fn resume(cluster: &mut Cluster) {
+pub(super) fn resume(cluster: &mut Cluster) {
     let (checkpoint, took) = (CheckpointNumber(7), Duration::ZERO);
     let view = cluster.machine.view().number;
     cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));

@@ -1,6 +1,7 @@
 //! Planned moves to a node that has joined.
 
 use super::super::DrainRefusal;
+use super::drain::{resume, waits};
 use super::*;
 use crate::view::MoveRequest;
 
@@ -19,17 +20,6 @@ fn join(cluster: &mut Cluster, room: Option<usize>) -> Option<MoveRequest> {
         Down::Drain(request) => *request,
         _ => None,
     })
-}
-
-fn waits(cluster: &mut Cluster, pe: u32, request: MoveRequest) {
-    let (view, checkpoint) = (cluster.machine.view().number, CheckpointNumber(7));
-    cluster.says(pe, PeMessage::Drained { request, view, checkpoint });
-}
-
-fn resume(cluster: &mut Cluster) {
-    let (checkpoint, took) = (CheckpointNumber(7), Duration::ZERO);
-    let view = cluster.machine.view().number;
-    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
 }
 
 /// Returns the processes that were ordered to be killed.
