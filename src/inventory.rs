@@ -77,12 +77,11 @@ impl Inventory {
     /// Lists the fabrics, and those that a job on one machine and on several would use.
     fn show_fabrics(&self) -> String {
         let chosen = |one_machine| match self.chosen(one_machine) {
-            Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
+            Ok((fabric, _)) => fabric.name().to_owned(),
             Err(error) => error.to_string(),
         };
         let there = self.fabrics().map(Fabric::name).collect::<Vec<_>>().join(", ");
-        let (here, apart) = (chosen(true), chosen(false));
-        if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
+        format!("{there}; on one machine: {}; on several: {}", chosen(true), chosen(false))
     }
 
     /// Returns JSON. Sizes are in bytes.

@@ -16,7 +16,7 @@ use super::refused::Refused;
 use super::words::{self, Known};
 use crate::query::{AnswerForm, Asked};
 
-/// Runs an OpenSHMEM program and survives the loss of PEs (processes).
+/// Runs an OpenSHMEM program, which survives the loss of PEs (processes) if --mode protects it.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "oshrun",
