@@ -91,6 +91,7 @@ mod kill;
 mod late;
 mod local_rollback;
 mod local_rollback_apart;
+mod local_rollback_heal;
 mod local_rollback_pairs;
 mod local_rollback_place;
 mod local_rollback_teams;

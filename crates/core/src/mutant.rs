@@ -45,6 +45,8 @@ rules! {
     ParityNotRecomputed = "parity-not-recomputed", simulator, "at_most_the_parity";
     /// A checkpoint is decoded with the newest groups, not with those that encoded it.
     NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
+    /// A PE that rolls back locally does not look at the records of its checkpoint's groups.
+    RecordsIgnored = "records-ignored", unit, "a_local_rollback_finds_the_groups_in_records";
     /// Parity groups never change, although PEs have moved.
     GroupsKept = "groups-kept", unit, "new_groups_survive_more";
     /// A recovery leaves new groups to the next checkpoint of the program.

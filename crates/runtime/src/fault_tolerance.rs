@@ -76,7 +76,7 @@ pub fn save_all() -> i32 {
         Some(_) if world.shrinks() => save_among(world, number),
         Some(protection) => {
             let site = site::here();
-            if local::go_back(world, &protection, &site) {
+            if local::go_back(world, &site) {
                 return SUCCESS;
             }
             save_at(world, &protection, number, &site)

@@ -5,7 +5,8 @@
 //! After PEs have moved, the next checkpoint may get new groups. Until all PEs have agreed on it,
 //! the previous checkpoint stands, with its own groups. A recovery must therefore know which groups
 //! to decode its checkpoint with. Each PE brings its knowledge to the settling meeting; that of a
-//! dead process is sealed in the record of its slot.
+//! dead process is sealed in the record of its slot. A PE that rolls back locally meets no other:
+//! it finds the groups of its checkpoint in the records of all.
 //!
 //! Invariants: the order in which the PEs' knowledge is combined does not matter; a checkpoint that
 //! can be decided on is never dropped, because there are at most two.
@@ -19,7 +20,7 @@ use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::moves::{Move, PlaceHistory};
 use crate::quantity::{CheckpointNumber, ViewNumber};
-use crate::settings::Settings;
+use crate::settings::{Rollback, Settings};
 use crate::view::View;
 
 /// A checkpoint and the view that names its groups.
@@ -175,14 +176,16 @@ impl KnownGroups {
     }
 
     /// Chooses the groups that checkpoint `agreed`, just restored in the view `joined`, is encoded
-    /// with again in the recovery itself. None if the groups stay as they are.
+    /// with again in the recovery itself. None if the groups stay as they are. With local rollback
+    /// they change at the next checkpoint of the program: there the logs begin.
     pub fn heal(
         &mut self,
         job: (&Settings, &Domains),
         last: &Arc<Protection>,
         (agreed, joined): (CheckpointNumber, ViewNumber),
     ) -> Option<Arc<Protection>> {
-        if agreed == CheckpointNumber::START || breaks(Mutant::HealedLater) {
+        let waits = job.0.rollback == Rollback::Local || breaks(Mutant::HealedLater);
+        if agreed == CheckpointNumber::START || waits {
             return None;
         }
         let chosen = self.others(job, last, joined)?;
@@ -213,6 +216,21 @@ impl KnownGroups {
         let of = self.of.iter();
         let known = of.map(|(&number, made)| Grouped { number, places: made.places });
         sealed.chain(known).collect()
+    }
+
+    /// Returns the groups of checkpoint `number`, to which this PE rolls back locally, from the
+    /// `records` in the memory of all PEs. Meanwhile no PE can make another checkpoint.
+    pub fn recorded(
+        &mut self,
+        job: (&Settings, &Domains),
+        records: impl Iterator<Item = Grouped>,
+        number: CheckpointNumber,
+    ) -> Arc<Protection> {
+        let all: GroupedCheckpoints = match breaks(Mutant::RecordsIgnored) {
+            false => records.collect(),
+            true => GroupedCheckpoints::default(),
+        };
+        self.decide(job, &all, number)
     }
 
     /// Returns the groups of checkpoint `number`, which was decided on, from the knowledge of `all`
@@ -307,154 +325,4 @@ impl FromIterator<Grouped> for GroupedCheckpoints {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::quantity::Pe;
-    use crate::settings::BackupMode;
-    use crate::view::Member;
-
-    fn of(known: &[(u64, u64)]) -> GroupedCheckpoints {
-        let one = |&(number, places)| Grouped {
-            number: CheckpointNumber(number),
-            places: ViewNumber(places),
-        };
-        known.iter().map(one).collect()
-    }
-
-    #[test]
-    fn each_checkpoint_has_its_own_groups() {
-        let mut all = of(&[(7, 2)]); // a PE that has not begun the next one
-        all.add(&of(&[(8, 5), (7, 2)]));
-        let places = |number| all.places_of(CheckpointNumber(number)).map(|view| view.0);
-        assert_eq!([7, 8, 9].map(places), [Some(2), Some(5), None]);
-    }
-
-    /// A PE that joined every view and a substitute that only got the moves find equal groups,
-    /// whether the checkpoint decided on is before or after the change.
-    #[test]
-    fn a_pe_that_missed_a_change_finds_both_groupings() {
-        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
-        let job = (&settings, &Domains::default());
-        let member = |&node: &u32| Member::first(node);
-        let view = |number, nodes: [u32; 4]| {
-            let pes = nodes.iter().map(member).collect();
-            View { number: ViewNumber(number), pes, local: false }
-        };
-        let start = vec![0, 1, 2, 3];
-        let node_of = [0, 1, 2, 3];
-        let known = |moves: &[Move]| {
-            let first = Protection::new(&settings, &node_of, job.1).unwrap();
-            KnownGroups::new(PlaceHistory::new(start.clone(), moves.to_vec()), first, None)
-        };
-        let mut saw = known(&[]);
-        saw.note_places(&view(1, [0, 1, 2, 3]));
-        saw.note_places(&view(4, [0, 1, 1, 3]));
-        let (first, at) = (saw.last().unwrap(), (CheckpointNumber(7), ViewNumber(4)));
-        assert_eq!(
-            saw.choose(job, &first, at, false).places,
-            ViewNumber(0),
-            "they must not change"
-        );
-        let chosen = saw.choose(job, &first, at, true);
-        assert_eq!((chosen.places, chosen.shapes.len()), (ViewNumber(4), 2));
-        let brought = saw.bring([].into_iter());
-        assert_eq!(brought, of(&[(6, 0), (7, 4)]));
-        for (number, groups) in [(6, &first), (7, &chosen)] {
-            let moves = [Move { view: ViewNumber(3), pe: Pe(2), node: 1 }];
-            let decided = known(&moves).decide(job, &brought, CheckpointNumber(number));
-            assert_eq!((&decided.plan, decided.places), (&groups.plan, groups.places));
-        }
-        assert_eq!(saw.decide(job, &brought, CheckpointNumber(6)).places, ViewNumber(0));
-        assert_eq!(saw.bring([].into_iter()), of(&[(6, 0)]), "what was begun is given up");
-        saw.choose(job, &first, at, true);
-        saw.keep(&first, at);
-        assert_eq!(saw.bring([].into_iter()), of(&[(6, 0), (7, 0)]));
-        assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
-    }
-
-    /// A job that began from a set decodes it with the set's groups, and gets its own at once,
-    /// although no PE has moved.
-    #[test]
-    fn a_set_is_decoded_with_its_own_groups() {
-        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
-        let (domains, node_of) = (Domains::default(), [0, 1, 2, 3]);
-        let job = (&settings, &domains);
-        let pairs = [[0, 1], [2, 3]].map(|pair| pair.map(Pe).to_vec()).to_vec();
-        let known = || {
-            let start = Protection::new(&settings, &node_of, &domains).unwrap();
-            let of_set = Protection::of_set(&settings, pairs.clone(), &node_of, &domains).unwrap();
-            KnownGroups::new(PlaceHistory::new(vec![0, 1, 2, 3], Vec::new()), start, of_set)
-        };
-        let (number, mut resumed) = (CheckpointNumber(40), known());
-        let loaded = Grouped { number, places: ViewNumber::OF_SET };
-        let all = resumed.bring([loaded].into_iter());
-        let decided = resumed.decide(job, &all, number);
-        assert_eq!((decided.places, decided.shapes.len()), (ViewNumber::OF_SET, 2));
-        let healed = resumed.heal(job, &decided, (number, ViewNumber(1))).expect("one group");
-        assert_eq!((healed.places, healed.shapes.len()), (ViewNumber(1), 1));
-        // Until all have agreed on them, a substitute may have to decode with those of the set.
-        let brought = resumed.bring(std::iter::empty());
-        assert_eq!(known().decide(job, &brought, number).plan, decided.plan);
-        assert_eq!(known().decide(job, &brought, number.healed()).plan, healed.plan);
-        let whole = resumed.bring([Grouped { number, places: ViewNumber(0) }].into_iter());
-        assert_eq!(known().decide(job, &whole, number.next()).places, ViewNumber(0));
-    }
-
-    /// A move that puts two of a group on one node is healed once; a harmless one is not.
-    #[test]
-    fn a_recovery_heals_only_where_fewer_losses_end_the_job() {
-        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
-        let job = (&settings, &Domains::default());
-        let first = Protection::new(&settings, &[0, 1, 2, 3], job.1).unwrap();
-        let places = PlaceHistory::new(vec![0, 1, 2, 3], Vec::new());
-        let mut known = KnownGroups::new(places, first, None);
-        let view = |number, nodes: [u32; 4]| {
-            let pes = nodes.iter().map(|&node| Member::first(node)).collect();
-            View { number: ViewNumber(number), pes, local: false }
-        };
-        let last = known.last().unwrap();
-        let at = |view| (CheckpointNumber(3), ViewNumber(view));
-        known.note_places(&view(2, [0, 1, 4, 3]));
-        assert!(known.heal(job, &last, at(2)).is_none(), "a spare took the PE");
-        known.note_places(&view(4, [0, 1, 1, 3]));
-        let healed = known.heal(job, &last, at(4)).expect("two of a group share a node");
-        assert_eq!(healed.places, ViewNumber(4));
-        known.agree(Arc::clone(&healed));
-        assert!(known.heal(job, &healed, at(4)).is_none(), "they are healed");
-        let brought = known.bring(std::iter::empty());
-        let places = |number: CheckpointNumber| brought.places_of(number);
-        assert_eq!(places(at(4).0), Some(ViewNumber(0)), "the old groups may be decided on");
-        assert_eq!(places(at(4).0.healed()), Some(ViewNumber(4)));
-    }
-
-    /// A PE whose encoding in new groups was refused may be a step behind one that has begun the
-    /// next checkpoint: the one that stands is not dropped for it.
-    #[test]
-    fn an_abandoned_encoding_takes_no_place() {
-        let places = ViewNumber(0);
-        let of = |number| Grouped { number, places };
-        let (four, five) = (CheckpointNumber(4), CheckpointNumber(5));
-        let all = [of(four), of(four.healed()), of(five)];
-        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let known: GroupedCheckpoints = order.map(|at| all[at]).into_iter().collect();
-            assert_eq!(known, [of(four), of(five)].into_iter().collect(), "{order:?}");
-        }
-    }
-
-    /// One PE lags behind, one has abandoned an attempt, and one knows no checkpoint.
-    #[test]
-    fn knowledge_of_pes_is_combined_in_any_order() {
-        let all = [of(&[(7, 2), (6, 0)]), of(&[(8, 5), (7, 2)]), of(&[(8, 3), (7, 2)]), of(&[])];
-        for first in 0..4 {
-            for second in 0..4 {
-                let mut there = all[first];
-                there.add(&all[second]);
-                let mut back = GroupedCheckpoints::read(all[second].words());
-                back.add(&GroupedCheckpoints::read(all[first].words()));
-                assert_eq!((there, there), (back, GroupedCheckpoints::read(there.words())));
-                all.iter().for_each(|other| there.add(other));
-                assert_eq!(there, of(&[(8, 5), (7, 2)]));
-            }
-        }
-    }
-}
+mod tests;

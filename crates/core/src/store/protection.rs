@@ -212,8 +212,7 @@ impl Protection {
     /// Returns new groups for the next checkpoint if they leave a lower risk than these, with PEs
     /// on the nodes `node_of` in view `places`, or if they are fewer, with less parity, at equal
     /// risk; groups of a set also give way to others at equal risk, as the settings choose them.
-    /// None if these stay, or if groups must not change: with local rollback, a substitute relies
-    /// on the groups it has.
+    /// None if these stay.
     pub fn healed(
         &self,
         settings: &Settings,
@@ -221,7 +220,7 @@ impl Protection {
         domains: &Domains,
         places: ViewNumber,
     ) -> Option<Self> {
-        if settings.rollback != Rollback::Global || breaks(Mutant::GroupsKept) {
+        if settings.rollback == Rollback::None || breaks(Mutant::GroupsKept) {
             return None;
         }
         let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
@@ -393,8 +392,8 @@ mod tests {
         assert!(anew(&raid5(), &[0, 1, 4, 3]).is_none(), "a spare took the PE");
         let strict = Settings { placement: Placement::Strict, ..raid5() };
         assert!(anew(&strict, &[0, 1, 1, 1]).is_none(), "nothing helps, and nothing is refused");
-        let local = Settings { rollback: Rollback::Local, ..raid5() };
-        assert!(anew(&local, &moved).is_none());
+        let fewer = Settings { rollback: Rollback::None, ..raid5() };
+        assert!(anew(&fewer, &moved).is_none());
     }
 
     /// A job that resumes from a set decodes it with the groups in which it was written, and then

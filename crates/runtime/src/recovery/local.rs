@@ -15,7 +15,6 @@
 //!
 //! Invariant: nothing that is present in a store changes.
 
-use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::site::CallSite;
 
 use super::renew::renew;
@@ -23,7 +22,7 @@ use super::restore;
 use crate::pgas::World;
 
 /// Rolls back locally if possible. Returns false if all PEs roll back.
-pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -> bool {
+pub(crate) fn go_back(world: &World, site: &CallSite) -> bool {
     // After a local rollback this PE's calls are logged again, or all PEs roll back.
     if !world.local.is_on() || world.logs() || !world.members.is_new() {
         return false;
@@ -33,7 +32,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         return false;
     }
     world.refresh(&view);
-    let renewed = match renew(world, protection) {
+    let renewed = match renew(world) {
         Ok(renewed) => renewed,
         Err(why) => {
             world.call_log().roll_all_back(&why);
@@ -46,10 +45,12 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         }
         return false;
     };
-    if restore::restore(world, protection, &view, None, number, len).is_err() {
+    let protection = world.grouping().groups_recorded(number);
+    if restore::restore(world, &protection, &view, None, number, len).is_err() {
         return false; // it has reported an invalid tile
     }
     world.store.set_agreed(number);
+    world.grouping().report_groups(number); // the dead process may not have come to it
     world.completion().begin_interval();
     world.timing.rolled_back_locally();
     world.log_meetings().begin_replay();

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use raidshmem_core::plan::{self, StoreFinding, lost_shards};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
@@ -29,7 +30,7 @@ use crate::pgas::World;
 
 /// Restores own memory if it is new, and returns true; else does nothing. The error is the reason
 /// for a global rollback.
-pub(super) fn renew(world: &World, protection: &Protection) -> Result<bool, Reason> {
+pub(super) fn renew(world: &World) -> Result<bool, Reason> {
     let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Interval) != NO_INTERVAL {
         return Ok(false);
@@ -43,7 +44,7 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<bool, Reas
     let newest = replicas.max_by_key(|replica| replica.get(Word::Interval));
     let interval = log.fetch(&newest.ok_or(Reason::NodeLost)?);
     let number = CheckpointNumber(interval);
-    rebuild_store(world, protection, number)?;
+    rebuild_store(world, &world.grouping().groups_recorded(number), number)?;
     world.store.recovery.set_phase(Phase::Agreed(number));
     log.set(Word::Interval, interval);
     Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // some wait for the log
@@ -85,7 +86,8 @@ fn rebuild_store(
             continue;
         }
         header.snapshots[snapshot].seal(job, number, len);
-        header.slots[slot].seal(job, number, len);
+        let grouped = Grouped { number, places: protection.places };
+        header.slots[slot].seal_of(job, grouped, len);
         checkpoint::account(world, protection, len);
         rebuilt.report(world, protection, number, begun);
         return Ok(());

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::grouped::GroupedCheckpoints;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
+use raidshmem_segment::Segment;
 use raidshmem_sys::lock;
 
 use super::World;
@@ -90,6 +91,19 @@ impl Grouping<'_> {
         }
         let job = (&self.world.settings, &self.world.job.domains);
         lock(&self.world.store.groups).decide(job, all, number)
+    }
+
+    /// Returns the groups of checkpoint `number`, from the records in the memory of all PEs. This
+    /// PE rolls back to it locally, so it stays the last one meanwhile.
+    pub(crate) fn groups_recorded(self, number: CheckpointNumber) -> Arc<Protection> {
+        let (segments, me) = (self.world.segments, self.world.me());
+        let others = Pe::all(self.world.n_pes()).filter(|&pe| pe != me);
+        let others = others.filter_map(|pe| segments.if_mapped(pe)).map(Segment::header);
+        let headers = std::iter::once(segments.own().header()).chain(others);
+        let records = headers.flat_map(|header| &header.slots);
+        let records = records.filter_map(|record| record.grouped(self.world.job()));
+        let job = (&self.world.settings, &self.world.job.domains);
+        lock(&self.world.store.groups).recorded(job, records, number)
     }
 
     /// Reports the groups that protect checkpoint `number`, unless they are the initial ones.
