@@ -51,10 +51,10 @@ fn collectives_need_nothing_of_the_heap() {
     }
 }
 
-/// With every collective algorithm: doubling uses slots in turn.
+/// With every collective algorithm: sums and broadcasts use slots in turn.
 #[test]
 fn a_team_starts_fresh_in_the_words_of_another() {
-    for how in ["direct", "doubling", "halving"] {
+    for how in ["auto", "direct", "doubling", "halving"] {
         let job = Job::new(4).env("SHMEM_FT_COLLECTIVES", how);
         ok(&job.program(&program("conform"), &["pairs"]).run());
     }

@@ -18,7 +18,7 @@ mod living;
 mod logged;
 mod merge;
 mod movement;
-mod push;
+pub mod push;
 mod reduction;
 mod relay;
 

@@ -10,7 +10,8 @@
 //! calls ahead of a child, because there are two slots, used in turn, and a parent writes one only
 //! when the children have taken what it gave them there before. That is known only while parents
 //! stay parents, so all PEs meet when the root changes. The words of a PE are changed by itself,
-//! except `FULL`, by its parent, and `TAKEN`, by its children.
+//! except `FULL`, by its parent, and `TAKEN`, by its children. So they can be zeroed for another
+//! team once the children of the last broadcasts have taken their data.
 //!
 //! Small reductions need no such words: `exchange.rs`.
 
@@ -60,11 +61,9 @@ pub fn broadcast(
         }
         let children = kary::children(group.index, group.size, root);
         if children.len() > 0 {
-            let given = own(GIVEN + set).load();
-            own(GIVEN + set).put_own(given + children.len() as u64);
-            let taken = own(TAKEN + set);
-            let all_took = || breaks(Mutant::PushedOver) || taken.load() == given;
-            taken.world().wait_until(|| group.waiting(), all_took)?;
+            await_taken(group, set)?;
+            let given = own(GIVEN + set);
+            given.put_own(given.load() + children.len() as u64);
         }
         for child in children {
             slots::leave(call, slot, data, group.pe(child));
@@ -78,6 +77,21 @@ pub fn broadcast(
         }
         Ok(())
     })
+}
+
+/// Waits until the children have taken what this PE gave them in a set.
+fn await_taken(group: &Group, set: usize) -> Result<(), Fault> {
+    let own = |at| group.push_word(at + set, group.index);
+    let (given, taken) = (own(GIVEN).load(), own(TAKEN));
+    let all_took = || breaks(Mutant::PushedOver) || taken.load() == given;
+    taken.world().wait_until(|| group.waiting(), all_took)
+}
+
+/// Leaves the words of a team as the next one expects them; no other PE changes them any more.
+pub fn end(group: &Group) {
+    if (0..2).all(|set| await_taken(group, set).is_ok()) {
+        (0..PUSH_WORDS).for_each(|at| group.push_word(at, group.index).put_own(0));
+    }
 }
 
 /// Meets the group if the last broadcast had another root.
