@@ -64,10 +64,10 @@ fn chosen(manifest: &Manifest, bytes: &[u8]) {
         files: files(&manifest.entries, Content::Data),
     };
     let home = vec![0; manifest.entries.len()];
-    let (protect, may_be) = (&|_: &[usize]| None, &|_: &_| true);
-    let wanted = Wanted { set: None, home: &home, protect, damages: &[], may_be, are_nodes: false };
+    let (scheme, may_be) = (None, &|_: &_| true);
+    let wanted = Wanted { set: None, home: &home, scheme, damages: &[], may_be, are_nodes: false };
     let chosen = choose(&[vec![held]], &wanted).expect("all is there");
-    assert!(chosen.lost.is_empty() && chosen.host_of == [0] && !chosen.parity);
+    assert!(chosen.lost.is_empty() && chosen.host_of == [0] && chosen.groups.is_none());
 }
 
 /// Returns heads and manifests.

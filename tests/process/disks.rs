@@ -92,7 +92,7 @@ impl Disks {
 
 /// Fails unless the job reports the source from which that PE was rebuilt.
 #[track_caller]
-fn is_rebuilt(outcome: &Outcome, pe: usize) {
+pub(super) fn is_rebuilt(outcome: &Outcome, pe: usize) {
     let of_pe = format!("PE {pe}: ");
     let rebuilt = |line: &str| line.contains(&of_pe) && line.contains(" rebuilt from PE");
     outcome.check(outcome.err.lines().any(rebuilt), &format!("PE {pe} was to be rebuilt"));
@@ -191,7 +191,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     outcome.says("there is no complete checkpoint; set ");
     // Another mode cannot use the parity.
     disks.wipe(3);
-    refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of other groups");
+    refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of another mode");
     disks.wipe(0);
     refused(&disks.resume("raid5"), "there is no checkpoint on the disk of any node");
     let three = Job::new(3).mode("raid5").args(&["--resume", disks.0.text(), "--nodes", "3"]);
@@ -244,8 +244,10 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_previous_one() {
         outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
         outcome.says("pe-1: damaged: the checksum of tile");
     };
-    // This parity is of other groups.
-    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is skipped: /");
+    // Another mode cannot use the parity; other groups of the same mode can.
+    older(disks.resume("rs"), "is skipped: /");
+    let outcome = disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]);
+    is_rebuilt(outcome.right_sum(LONG).says(&begins), 1);
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {
         let set = disks.node(node).join(format!("set-{newest}"));
@@ -344,12 +346,12 @@ fn sets_of_nodes_are_listed_checked_and_deleted() {
 
 /// Nothing can repair it there: the line names the file, and no PE whose file is intact.
 #[test]
-fn a_damaged_file_is_named_where_the_parity_is_of_other_groups() {
+fn a_damaged_file_is_named_where_the_parity_is_of_another_mode() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     disks.damage(1, set, "pe-1");
     let given = format!("{}@{set}", disks.0.text());
-    let outcome = disks.resume_at(&given, "raid5", &["--nodes", "2"]);
+    let outcome = disks.resume_at(&given, "rs", &["--nodes", "4"]);
     refused(&outcome, "pe-1: damaged: the checksum of tile");
     outcome.check(!outcome.err.contains("unrecoverable"), "no PE was lost");
 }

@@ -7,13 +7,13 @@ use super::support::jacobi::{self, SMALL};
 use super::support::{Cell, Job, Outcome, Running, Sweep};
 
 /// The line of a job that survives every single loss again, thanks to new groups.
-const SURVIVES: &str = "the job now survives the loss of any one node or domain";
+pub(super) const SURVIVES: &str = "the job now survives the loss of any one node or domain";
 /// The start of the line on a node whose loss would end the job.
 const RISK: &str = "the job now does not survive the loss of node";
 /// PEs 1 and 2, both on node 1, are each rebuilt from the other member of its new group.
 const FROM_PAIRS: &str = "(PE 1 rebuilt from PE 3; PE 2 rebuilt from PE 0)";
 /// The start of the line on new groups.
-const ANEW: &str = "parity groups change from checkpoint ";
+pub(super) const ANEW: &str = "parity groups change from checkpoint ";
 
 fn job(pes: usize, losses: &[&str]) -> Job {
     let nodes = pes.to_string();

@@ -73,6 +73,7 @@ mod corrupt;
 mod delta;
 mod disk;
 mod disks;
+mod disks_heal;
 mod drain;
 mod dump;
 mod exits;

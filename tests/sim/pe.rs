@@ -152,7 +152,7 @@ impl Proc {
             findings: Vec::new(),
             lost: None,
             meetings: Meetings::default(),
-            known: KnownGroups::new(PlaceHistory::default(), None),
+            known: KnownGroups::new(PlaceHistory::default(), None, None),
             groups: None,
             resumed: false,
             heals: false,
@@ -174,7 +174,7 @@ impl Proc {
     pub fn take(&mut self, assignment: &AssignmentMessage, mapped: Rc<Vec<u32>>, plan: &Plan) {
         self.me = Some(assignment.pe.at());
         let places = PlaceHistory::new(plan.node_of.clone(), assignment.moves.clone());
-        self.known = KnownGroups::new(places, None);
+        self.known = KnownGroups::new(places, None, None);
         self.known.agree(Arc::clone(&plan.protection));
         (self.memory, self.incarnation, self.mapped) =
             (assignment.memory, assignment.incarnation, mapped);

@@ -131,9 +131,9 @@ impl Hands<'_> {
         job.keep_changes(p);
         job.keep_groups(p);
         if p.me() == 0 {
-            let (number, bytes) = (p.number, p.len as u64);
+            let (number, places, bytes) = (p.number, p.groups().places, p.len as u64);
             let (kept, took, changed) = (0, Duration::ZERO, None);
-            let report = ProgressReport::Checkpoint { number, bytes, kept, took, changed };
+            let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
             job.say(p, PeMessage::Report(report));
         }
     }

@@ -393,6 +393,12 @@ impl Running {
         self.nth_line_or_end(text, 0)
     }
 
+    /// Returns the number of lines so far that have `text`, on either output.
+    pub fn so_far(&self, text: &str) -> usize {
+        let all = self.output.text();
+        all.out.lines().chain(all.err.lines()).filter(|line| line.contains(text)).count()
+    }
+
     /// Waits until `times` lines have `text`, on either output.
     #[track_caller]
     pub fn wait_for_nth(&mut self, text: &str, times: usize) {

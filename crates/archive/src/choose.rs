@@ -17,11 +17,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use raidshmem_codec::stripe::Scheme;
 use raidshmem_core::disk::{Content, Damage, Held};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::store::protection::Protection;
 
-use crate::code::Code;
 use crate::judge::{FileState, judge};
 use crate::manifest::Manifest;
 
@@ -31,8 +30,8 @@ pub struct Wanted<'a> {
     pub set: Option<u64>,
     /// The node of each PE, if all nodes exist.
     pub home: &'a [u32],
-    /// Returns the job's protection if these hosts are its nodes.
-    pub protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
+    /// The parity that the job can decode; None in mode `none`.
+    pub scheme: Option<Scheme>,
     /// Damaged files, each with its host.
     pub damages: &'a [(usize, Damage)],
     /// Returns true for a set that may be taken.
@@ -54,8 +53,8 @@ pub struct Chosen {
     pub node_of: Vec<u32>,
     /// The folders that are read on each node.
     pub folders: Vec<Vec<String>>,
-    /// True if the set's parity is that of the job.
-    pub parity: bool,
+    /// The groups of the set's parity, if the job can decode it.
+    pub groups: Option<Vec<Vec<Pe>>>,
     /// The PEs whose data is on no disk.
     pub lost: Vec<Pe>,
     /// The reasons why newer sets were skipped.
@@ -183,13 +182,14 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
             None => FileState::Whole,
         }
     };
-    let protection = (wanted.protect)(&host_of);
     let code = manifest.parity.as_ref().map(|parity| &parity.code);
-    let protection = protection.filter(|it| code == Some(&Code::of(it)));
-    judge(manifest, protection.as_ref().map(|it| it.shapes.as_slice()), &state)?;
+    let code = code.filter(|code| wanted.scheme.is_some_and(|scheme| code.is_by(scheme)));
+    let shapes = code.and_then(|code| code.groups().ok());
+    judge(manifest, shapes.as_deref(), &state)?;
     let folders = folders.into_iter().map(|all| all.into_iter().collect()).collect();
-    let (set, manifest, parity) = (*set, manifest.clone(), protection.is_some());
-    Ok(Chosen { set, manifest, host_of, node_of, folders, parity, lost, passed: Vec::new() })
+    let groups = shapes.map(|shapes| shapes.into_iter().map(|shape| shape.members).collect());
+    let (set, manifest) = (*set, manifest.clone());
+    Ok(Chosen { set, manifest, host_of, node_of, folders, groups, lost, passed: Vec::new() })
 }
 
 /// Returns the files of a host that belong to the set.

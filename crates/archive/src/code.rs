@@ -41,6 +41,11 @@ impl Code {
         Pe::all(protection.plan.of.len()).map(share).collect()
     }
 
+    /// Returns true if its parity is computed by this scheme.
+    pub fn is_by(&self, scheme: Scheme) -> bool {
+        self.scheme == scheme.name() && self.parity as usize == scheme.parity()
+    }
+
     /// Returns the layouts of its groups.
     ///
     /// # Errors

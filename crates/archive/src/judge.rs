@@ -64,7 +64,7 @@ pub fn judge(
     let is_lost = |pe: &Pe| matches!(states(Content::Data, *pe), FileState::Missing);
     let lost: Vec<Pe> = all().filter(is_lost).collect();
     let parity = match manifest.parity {
-        Some(_) => "its parity is of other groups",
+        Some(_) => "its parity is of another mode",
         None => "it has no parity",
     };
     match first(Content::Data) {

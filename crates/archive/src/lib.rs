@@ -22,7 +22,8 @@
 //! owner  tiles  code          the owner of a file; its tiles; the parity computation
 //! references                  the tiles of a file that files of earlier sets hold
 //! part  parity  manifest      the files of a PE; the manifest that makes a set complete
-//! judge  lineage              the decision if a set can be read or decoded; the sets of a job
+//! judge  lineage  encoded     the decision if a set can be read or decoded; the sets of a job, and
+//!                             the groups of its checkpoints
 //! choose  rebuilt             disks from which a job can start; sets of another program build
 //! objects                     the objects of a PE by name
 //! program  schedule  pace     identity of the program; the checkpoint to store; write rate
@@ -37,6 +38,7 @@ mod bytes;
 pub mod choose;
 pub mod code;
 pub mod compress;
+pub mod encoded;
 pub mod error;
 pub mod judge;
 pub mod lineage;

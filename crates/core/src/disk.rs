@@ -169,12 +169,27 @@ pub struct Resume {
 pub enum Folders {
     /// All in one folder.
     Shared(String),
-    /// In folders of each node. Missing or damaged files count as lost; `parity`, if it suits this
-    /// job, makes up for them.
-    Local { of: Vec<Vec<String>>, parity: bool },
+    /// In folders of each node. Missing or damaged files count as lost; the parity over these
+    /// groups of PEs makes up for them, unless it is of another mode than the job's (None).
+    Local { of: Vec<Vec<String>>, groups: Option<Vec<Vec<Pe>>> },
 }
 
 impl Folders {
+    /// Returns the groups of the set's parity, if this job can use it.
+    pub fn groups(&self) -> Option<&[Vec<Pe>]> {
+        match self {
+            Folders::Local { groups: Some(groups), .. } => Some(groups),
+            Folders::Local { groups: None, .. } | Folders::Shared(_) => None,
+        }
+    }
+
+    /// Returns true if each of `pes` PEs is in one group, if groups are named.
+    pub(crate) fn suit(&self, pes: usize) -> bool {
+        let mut all: Vec<Pe> = self.groups().unwrap_or_default().concat();
+        all.sort_unstable();
+        self.groups().is_none() || all.into_iter().eq(Pe::all(pes))
+    }
+
     /// Returns the folders for PEs on `node`.
     pub fn at(&self, node: u32) -> &[String] {
         match self {

@@ -68,6 +68,7 @@ impl Job {
             && self.node_of.len() == self.n_pes as usize
             && self.node_of.iter().all(|&node| self.domains.hold(node as usize))
             && self.heap_len <= HEAP_MAX
+            && self.resume.iter().all(|resume| resume.folders.suit(self.n_pes as usize))
     }
 }
 

@@ -254,6 +254,12 @@ counted! {
     Incarnation: u32
 }
 
+impl ViewNumber {
+    /// In the place of a view, the name of the groups of the set on disk that a job began from:
+    /// another job, or other places, may have chosen them. Readers of JSON take it exactly.
+    pub const OF_SET: ViewNumber = ViewNumber((1 << 53) - 1);
+}
+
 impl Incarnation {
     /// The incarnation of a process that the launcher started with the job.
     pub const FIRST: Incarnation = Incarnation(0);

@@ -17,9 +17,10 @@ use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::program::{self, Program};
-use raidshmem_core::disk::{Folders, Resume};
+use raidshmem_core::disk::Resume;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
+use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::phase::Phase;
 
 use super::files::{PeFile, PeHead, SetError};
@@ -46,8 +47,8 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     let own = std::fs::read("/proc/self/exe");
     let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
     let own = program::read(&own);
-    // Parity of other groups reconstructs no file, so a missing file is then reported.
-    let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
+    // Without parity that this job can use, a missing file is reported.
+    let has_parity = resume.folders.groups().is_some();
     let mut left_out = Vec::new();
     let mut or_left_out = |tried: Result<Option<Loaded>, LoadError>| match tried {
         Ok(loaded) => Ok(loaded.map(|Loaded { len, damage }| {
@@ -61,17 +62,16 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
         Err(error) => Err(error),
     };
     let data = or_left_out(load_data(resume, target, snapshot, &own).map(Some))?;
-    let parity = match resume.folders {
-        Folders::Local { parity: true, .. } => {
-            or_left_out(load_parity(resume, target, data, &own.build))?
-        }
-        _ => None,
+    let parity = match has_parity {
+        true => or_left_out(load_parity(resume, target, data, &own.build))?,
+        false => None,
     };
     // A slot without its parity is sealed too: its checksum fails, and it is recomputed.
     if let Some(len) = parity.or(data) {
         let (shape, place) = protection.place(stamp.pe);
         target.ask_huge(segment.layout().slots[slot], shape.parity_len(place, len));
-        header.slots[slot].seal(job, number, len);
+        let grouped = Grouped { number, places: protection.places };
+        header.slots[slot].seal_of(job, grouped, len);
     }
     header.decision.store(0, Ordering::SeqCst);
     if let Some(len) = data {
@@ -133,7 +133,7 @@ fn load_data(
         false => rebuilt::line(&input, target, own, resume.rebuilt)?,
     };
     // Parity reconstructs damaged tiles only if memory is unchanged.
-    let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
+    let has_parity = resume.folders.groups().is_some();
     let (region, len) = (target.own.layout().snapshots[place], line.coverage.len());
     let filling = Filling { region, len, begin: &line.begin, end: &line.end };
     let damage = fill(target, &filling, &input.file)?;

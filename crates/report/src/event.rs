@@ -199,6 +199,7 @@ impl TryFrom<Flat> for Event {
 mod tests {
     use super::*;
     use raidshmem_core::message::{ChangedTiles, FoundBy};
+    use raidshmem_core::quantity::ViewNumber;
 
     fn json(seconds: f64, what: What) -> String {
         let event = Event { time: Duration::from_secs_f64(seconds), what };
@@ -219,13 +220,14 @@ mod tests {
         assert_eq!(text, r#"{"time":1.25,"event":"lost","cause":"gone","pes":[1,2]}"#);
         assert_eq!(json(0.5, What::Started), r#"{"time":0.5,"event":"started"}"#);
         let changed = Some(ChangedTiles { changed: 3, of: 9, by: FoundBy::Pages });
-        let (number, bytes, kept) = (CheckpointNumber(7), 30, 10);
+        let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
         let took = Duration::from_micros(1500);
-        let report = ProgressReport::Checkpoint { number, bytes, kept, took, changed };
+        let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
         let text = json(2.0, report.into());
         let wanted = concat!(
             r#"{"time":2.0,"event":"checkpoint","bytes":30,"#,
-            r#""changed":{"blocks":3,"by":"pages","of":9},"kept":10,"number":7,"took":0.0015}"#
+            r#""changed":{"blocks":3,"by":"pages","of":9},"kept":10,"number":7,"places":0,"#,
+            r#""took":0.0015}"#
         );
         assert_eq!(text, wanted);
         let rebuilt = ProgressReport::Rebuilt {

@@ -145,12 +145,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use raidshmem_core::quantity::CheckpointNumber;
+    use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 
     fn checkpoint(number: u64, seconds: u64) -> Event {
         let took = Duration::from_millis(number % 7 + 1);
         let number = CheckpointNumber(number);
-        let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed: None };
+        let report = ProgressReport::Checkpoint {
+            number,
+            places: ViewNumber(0),
+            bytes: 1,
+            kept: 1,
+            took,
+            changed: None,
+        };
         Event { time: Duration::from_secs(seconds), what: report.into() }
     }
 

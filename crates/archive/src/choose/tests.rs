@@ -3,8 +3,10 @@
 use raidshmem_core::disk::Entry;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::store::protection::Protection;
 
 use super::*;
+use crate::code::Code;
 use crate::manifest::Parity;
 
 const HOMES: [u32; 3] = [0, 1, 2];
@@ -17,9 +19,8 @@ fn protection(mode: BackupMode, parity: usize, pes: usize) -> Protection {
     made.expect("they can be grouped").expect("there is parity")
 }
 
-fn raid5(_: &[usize]) -> Option<Protection> {
-    Some(protection(BackupMode::Raid5, 1, 3))
-}
+const RAID5: Option<Scheme> = Some(Scheme::Raid5);
+const RS: Option<Scheme> = Some(Scheme::Rs { parity: 2 });
 
 fn entry(content: Content, pe: usize) -> Entry {
     Entry { len: 100 + pe as u64, sum: content as u32 }
@@ -46,16 +47,23 @@ fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
 }
 
 fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
-    choose(hosts, &wanted(None, &raid5, &[]))
+    choose(hosts, &wanted(None, RAID5, &[]))
 }
 
 /// Returns a search that is not limited to the sets of one job.
 fn wanted<'a>(
     set: Option<u64>,
-    protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
+    scheme: Option<Scheme>,
     damages: &'a [(usize, Damage)],
 ) -> Wanted<'a> {
-    Wanted { set, home: &HOMES, protect, damages, may_be: &|_| true, are_nodes: false }
+    Wanted { set, home: &HOMES, scheme, damages, may_be: &|_| true, are_nodes: false }
+}
+
+/// One group of three PEs, by its places.
+const ONE: Option<[&[u32]; 1]> = Some([&[0, 2, 1]]);
+
+fn groups<const N: usize>(all: [&[u32]; N]) -> Vec<Vec<Pe>> {
+    all.map(|group| group.iter().copied().map(Pe).collect()).to_vec()
 }
 
 /// Returns the most PEs that can be at home, by trying every order of the hosts.
@@ -85,7 +93,11 @@ fn whatever_the_disks_hold_as_few_as_can_be_are_lost_and_as_many_at_home() {
             continue;
         }
         let chosen = chosen.unwrap_or_else(|why| panic!("{holds:?}: {why}"));
-        assert_eq!((&chosen.lost, chosen.set, chosen.parity), (&lost, 5, true), "{holds:?}");
+        assert_eq!(
+            (&chosen.lost, chosen.set, chosen.groups),
+            (&lost, 5, ONE.map(groups)),
+            "{holds:?}"
+        );
         let mut all = chosen.host_of.clone();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2], "{holds:?}");
@@ -136,7 +148,7 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
     assert_eq!((chosen.set, chosen.manifest.job), (5, 7));
     let why = "unrecoverable: group 0 lost PEs 0,2, parity 1";
     assert_eq!(chosen.passed, [format!("set 6 is skipped: {why}")]);
-    let named = |set| choose(&hosts, &wanted(Some(set), &raid5, &[])).map(|it| it.manifest.job);
+    let named = |set| choose(&hosts, &wanted(Some(set), RAID5, &[])).map(|it| it.manifest.job);
     assert_eq!(named(5), Ok(7));
     assert_eq!(named(6), Err(format!("set 6: {why}")));
     assert_eq!(named(4), Err("expected @6 or @5".to_owned()));
@@ -146,27 +158,46 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
 fn mismatches_are_reported() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
-    let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
-        choose(hosts, &Wanted { home, ..wanted(Some(5), protect, &[]) })
+    let of = |home: &[u32], scheme, hosts: &[_]| {
+        choose(hosts, &Wanted { home, ..wanted(Some(5), scheme, &[]) })
     };
-    let two = of(&[0, 1], &raid5, &hosts).unwrap_err();
+    let two = of(&[0, 1], RAID5, &hosts).unwrap_err();
     assert_eq!(two, "set 5: it is of 3 PEs; expected -n 3");
     // Another mode needs all data, and no parity.
-    let rs = |_: &[usize]| Some(protection(BackupMode::Rs, 2, 3));
-    let chosen = of(&HOMES, &rs, &hosts).expect("all data is there");
-    assert!(!chosen.parity && chosen.lost.is_empty());
+    let chosen = of(&HOMES, RS, &hosts).expect("all data is there");
+    assert!(chosen.groups.is_none() && chosen.lost.is_empty());
     let without: Vec<Vec<Held>> = vec![hosts[0].clone(), Vec::new(), hosts[2].clone()];
-    let why = of(&HOMES, &rs, &without).unwrap_err();
-    assert_eq!(why, "set 5: no disk has PE 1, and its parity is of other groups");
+    let why = of(&HOMES, RS, &without).unwrap_err();
+    assert_eq!(why, "set 5: no disk has PE 1, and its parity is of another mode");
     // A missing parity file is a loss too.
     let mut bare = without;
     bare[0][0].files.retain(|&(content, ..)| content == Content::Data);
-    let why = of(&HOMES, &raid5, &bare).unwrap_err();
+    let why = of(&HOMES, RAID5, &bare).unwrap_err();
     assert!(why.contains("unrecoverable: group 0 lost"), "{why}");
     // A file of another set of that checkpoint does not count.
     let mut other = hosts;
     other[1][0].files[0].2.sum ^= 64;
-    assert_eq!(of(&HOMES, &raid5, &other).expect("it is made up for").lost, [Pe(1)]);
+    assert_eq!(of(&HOMES, RAID5, &other).expect("it is made up for").lost, [Pe(1)]);
+}
+
+/// A set of other groups than the job has is decoded with its own.
+#[test]
+fn a_set_of_other_groups_is_taken_with_them() {
+    let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+    let pairs = || groups([&[3, 0], &[2, 1]]);
+    let of = Protection::of_set(&settings, pairs(), &[0, 1, 2, 3], &Domains::default());
+    let manifest = manifest(7, &of.expect("pairs").expect("there is parity"));
+    let host = |pe: usize| vec![held(&manifest, Some(5), &[pe])];
+    let taken = |lost: &[usize]| {
+        let of_host = |pe| if lost.contains(&pe) { Vec::new() } else { host(pe) };
+        let hosts: Vec<Vec<Held>> = (0..4).map(of_host).collect();
+        choose(&hosts, &Wanted { home: &[0, 1, 2, 3], ..wanted(None, RAID5, &[]) })
+    };
+    for lost in [&[][..], &[2], &[0, 1], &[1, 3]] {
+        let chosen = taken(lost).unwrap_or_else(|why| panic!("{lost:?}: {why}"));
+        assert_eq!((chosen.lost.len(), chosen.groups), (lost.len(), Some(pairs())), "{lost:?}");
+    }
+    assert!(taken(&[0, 3]).is_err() && taken(&[1, 2]).is_err(), "both of a pair");
 }
 
 /// A PE that moved to another node before the set was written begins on the node of its file.
@@ -215,7 +246,7 @@ fn a_set_is_taken_just_where_parity_repairs_each_damaged_tile() {
             data.count() + parity.count() <= 1
         });
         let chosen =
-            choose(&hosts, &wanted(None, &raid5, &damages)).expect("the older one is whole");
+            choose(&hosts, &wanted(None, RAID5, &damages)).expect("the older one is whole");
         assert_eq!(chosen.set, if bears { 6 } else { 5 }, "{damages:?}");
         if !bears {
             let [passed] = &chosen.passed[..] else { panic!("{:?}", chosen.passed) };
@@ -234,16 +265,13 @@ fn a_damaged_file_counts_where_no_parity_fits_and_a_broken_one_as_lost() {
         let (folder, why) = (format!("7-[{pe}]"), format!("pe-{pe}: damaged"));
         (pe, Damage { folder, content, pe: Pe::of(pe), tiles, all: 4, why })
     };
-    let rs = |_: &[usize]| Some(protection(BackupMode::Rs, 2, 3));
-    let chosen = |damages: &[_], protect: &dyn Fn(&[usize]) -> Option<Protection>| {
-        choose(&hosts, &wanted(None, protect, damages))
-    };
+    let chosen = |damages: &[_], scheme| choose(&hosts, &wanted(None, scheme, damages));
     let one = [damage(1, Some(vec![3]), Content::Data)];
-    let why = chosen(&one, &rs).unwrap_err();
+    let why = chosen(&one, RS).unwrap_err();
     assert_eq!(why, "there is no complete checkpoint; set 5 is skipped: pe-1: damaged");
-    assert!(chosen(&[damage(1, Some(vec![3]), Content::Parity)], &rs).is_ok(), "it is not read");
+    assert!(chosen(&[damage(1, Some(vec![3]), Content::Parity)], RS).is_ok(), "it is not read");
     let all = [damage(1, None, Content::Data)];
-    assert!(chosen(&all, &raid5).is_ok());
+    assert!(chosen(&all, RAID5).is_ok());
     let two = [damage(1, None, Content::Data), damage(2, None, Content::Data)];
-    assert!(chosen(&two, &raid5).is_err());
+    assert!(chosen(&two, RAID5).is_err());
 }

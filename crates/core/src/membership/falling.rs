@@ -124,6 +124,7 @@ impl Membership {
     /// Begins again from the set of checkpoint `number`, PE k on node `node_of[k]`.
     fn begin_again(&mut self, number: CheckpointNumber, node_of: &[u32]) {
         self.falling.begin_from(number);
+        self.survey.begin_again();
         let all: Vec<Pe> = self.members.all().collect();
         self.members.mark_lost(&all, State::NodeDead);
         for (member, &node) in self.members.view.pes.iter_mut().zip(node_of) {

@@ -4,6 +4,7 @@
 
 use super::{Action, DrainRefusal, Membership};
 use crate::message::{ProcId, ProgressReport, Reader};
+use crate::placement::moves::PlaceHistory;
 use crate::placement::survival::Survival;
 use crate::quantity::Pe;
 use crate::view::{PeState, View};
@@ -24,14 +25,14 @@ impl Membership {
         self.procs.get(proc)?.role.pe()
     }
 
-    /// Returns the number of spares: processes that wait for a PE to be lost.
-    pub fn spares(&self) -> usize {
-        self.procs.spares()
+    /// Returns the nodes of the PEs in all views so far.
+    pub fn places(&self) -> &PlaceHistory {
+        &self.members.places
     }
 
-    /// Returns the number of spares on a node.
-    pub fn spares_on(&self, node: u32) -> usize {
-        self.procs.spares_on(node)
+    /// Returns the number of spares, on one node or on all: processes that wait for a loss.
+    pub fn spares(&self, node: Option<u32>) -> usize {
+        node.map_or_else(|| self.procs.spares(), |node| self.procs.spares_on(node))
     }
 
     /// Returns the parity group of each PE.

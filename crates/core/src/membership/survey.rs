@@ -20,6 +20,8 @@ pub(super) struct Survey {
     surveys: bool,
     /// Groups and failure domains: a substitute is placed away from its group.
     pub site: JobLayout,
+    /// The initial groups.
+    first: Vec<usize>,
     /// The last survey, and the view it was made for.
     surveyed: Option<(ViewNumber, Survival)>,
 }
@@ -29,7 +31,18 @@ impl Survey {
     pub fn new(settings: &Settings, site: JobLayout) -> Survey {
         let (mode, adopt) = (settings.backup_mode, settings.adopt);
         let surveys = mode.protects() && settings.rollback != Rollback::None;
-        Survey { mode, adopt, surveys, site, surveyed: None }
+        let first = site.group_of.clone();
+        Survey { mode, adopt, surveys, site, first, surveyed: None }
+    }
+
+    /// Returns to the initial groups, for a job that begins again from disk; its PEs report others.
+    pub fn begin_again(&mut self) {
+        self.site.group_of.clone_from(&self.first);
+        self.survey_again();
+    }
+
+    fn survey_again(&mut self) {
+        self.surveyed.iter_mut().for_each(|(view, _)| *view = ViewNumber(0));
     }
 
     /// Surveys a view in which every PE is alive, and reports changes.
@@ -52,7 +65,7 @@ impl Survey {
             return false;
         }
         self.site.group_of = group_of;
-        self.surveyed.iter_mut().for_each(|(view, _)| *view = ViewNumber(0)); // survey again
+        self.survey_again();
         true
     }
 

@@ -141,12 +141,12 @@ impl Cluster {
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
             let (number, took, changed) = (CheckpointNumber(number), Duration::ZERO, None);
-            let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed };
+            let (places, bytes, kept) = (ViewNumber(0), 1, 1);
+            let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
             self.says(0, PeMessage::Report(report));
             self.die(pe);
-            let view = self.machine.view().number;
-            let report = ProgressReport::Resumed { checkpoint: number, view, took };
-            self.says(0, PeMessage::Report(report));
+            let (checkpoint, view) = (number, self.machine.view().number);
+            self.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
         }
     }
 

@@ -17,9 +17,10 @@ use crate::step::RecoveryStep;
 #[serde(rename_all = "snake_case")]
 pub enum ProgressReport {
     /// A checkpoint was agreed: `bytes` of data, protected by `kept` bytes that a PE keeps for
-    /// others (sent by PE 0).
+    /// others, in the groups that `places` names. One PE sends it.
     Checkpoint {
         number: CheckpointNumber,
+        places: ViewNumber,
         bytes: u64,
         kept: u64,
         #[serde(with = "seconds")]

@@ -1,5 +1,6 @@
 //! The parity groups that each checkpoint was encoded with, named by the view over whose places
-//! they were chosen ([`crate::placement::moves`]); view 0 is the start of the job.
+//! they were chosen ([`crate::placement::moves`]); view 0 is the start of the job. The groups of a
+//! set on disk that the job began from have a name of their own ([`ViewNumber::OF_SET`]).
 //!
 //! After PEs have moved, the next checkpoint may get new groups. Until all PEs have agreed on it,
 //! the previous checkpoint stands, with its own groups. A recovery must therefore know which groups
@@ -12,11 +13,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::protection::Protection;
-use crate::message::ProgressReport;
+use super::protection::{Protection, ProtectionError};
+use crate::message::{Job, ProgressReport};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
-use crate::placement::moves::PlaceHistory;
+use crate::placement::moves::{Move, PlaceHistory};
 use crate::quantity::{CheckpointNumber, ViewNumber};
 use crate::settings::Settings;
 use crate::view::View;
@@ -104,6 +105,8 @@ pub struct KnownGroups {
     places: PlaceHistory,
     /// Groups of the last checkpoint that was agreed or decided on; before it, the initial groups.
     last: Option<Arc<Protection>>,
+    /// Groups of the set that the job began from, unless they are the initial ones.
+    of_set: Option<Arc<Protection>>,
     /// Groups by checkpoint; empty in a substitute that has not recovered yet.
     of: BTreeMap<CheckpointNumber, Arc<Protection>>,
     /// The view in which a change of groups was refused.
@@ -111,10 +114,15 @@ pub struct KnownGroups {
 }
 
 impl KnownGroups {
-    /// Creates the state of a starting process; `start` is None in mode `none`.
-    pub fn new(places: PlaceHistory, start: Option<Protection>) -> KnownGroups {
-        let last = start.map(Arc::new);
-        KnownGroups { places, last, of: BTreeMap::new(), refused: None }
+    /// Creates the state of a starting process; `start` is None in mode `none`, and `of_set` unless
+    /// the job began from a set with other groups.
+    pub fn new(
+        places: PlaceHistory,
+        start: Option<Protection>,
+        of_set: Option<Protection>,
+    ) -> KnownGroups {
+        let (last, of_set) = (start.map(Arc::new), of_set.map(Arc::new));
+        KnownGroups { places, last, of_set, of: BTreeMap::new(), refused: None }
     }
 
     /// Records the node of each PE in a view that this PE joins.
@@ -160,9 +168,10 @@ impl KnownGroups {
         joined: ViewNumber,
     ) -> Option<Arc<Protection>> {
         let node_of = self.places.at(joined);
-        let moved = self.places.at(last.places) != node_of && self.refused != Some(joined);
+        let is_foreign = last.places == ViewNumber::OF_SET;
+        let may = is_foreign || self.places.at(last.places) != node_of;
         let others = || last.healed(settings, &node_of, domains, joined);
-        moved.then(others).flatten().map(Arc::new)
+        (may && self.refused != Some(joined)).then(others).flatten().map(Arc::new)
     }
 
     /// Chooses the groups that checkpoint `agreed`, just restored in the view `joined`, is encoded
@@ -218,7 +227,8 @@ impl KnownGroups {
         number: CheckpointNumber,
     ) -> Arc<Protection> {
         let named = all.places_of(number).unwrap_or_default();
-        let known = self.last.iter().chain(self.of.values()).find(|made| made.places == named);
+        let known = self.last.iter().chain(&self.of_set).chain(self.of.values());
+        let known = known.into_iter().find(|made| made.places == named);
         let chosen = known.cloned().unwrap_or_else(|| {
             let node_of = self.places.at(named);
             let made = Protection::named(settings, &node_of, domains, named).ok().flatten();
@@ -227,6 +237,53 @@ impl KnownGroups {
         self.of = BTreeMap::from([(number, Arc::clone(&chosen))]);
         self.last = Some(Arc::clone(&chosen));
         chosen
+    }
+}
+
+/// The groups that a job begins with.
+#[derive(Debug)]
+pub struct FirstGroups {
+    /// Those of its settings; None in mode `none`.
+    own: Option<Protection>,
+    /// Those of the set that it begins from, unless they are its own.
+    of_set: Option<Protection>,
+}
+
+impl FirstGroups {
+    /// Computes them for a job; a single process has none.
+    ///
+    /// # Errors
+    /// Those of [`Protection::new`] and [`Protection::of_set`].
+    pub fn new(settings: &Settings, job: &Job, is_single: bool) -> Result<Self, ProtectionError> {
+        let node_of: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
+        let own = match is_single {
+            true => None,
+            false => Protection::new(settings, &node_of, &job.domains)?,
+        };
+        let set = job.resume.as_ref().and_then(|resume| resume.folders.groups());
+        let of_set = match (&own, set) {
+            (Some(own), Some(set)) if !own.shapes.iter().map(|it| &it.members).eq(set) => {
+                Protection::of_set(settings, set.to_vec(), &node_of, &job.domains)?
+            }
+            _ => None,
+        };
+        Ok(FirstGroups { own, of_set })
+    }
+
+    /// Returns the groups of the job's settings.
+    pub fn own(&self) -> Option<&Protection> {
+        self.own.as_ref()
+    }
+
+    /// Returns the groups that decode the set.
+    pub fn of_set(&self) -> Option<&Protection> {
+        self.of_set.as_ref().or(self.own())
+    }
+
+    /// Returns what a starting process knows, after these moves.
+    pub fn known(self, job: &Job, moves: Vec<Move>) -> KnownGroups {
+        let places = PlaceHistory::new(job.node_of.clone(), moves);
+        KnownGroups::new(places, self.own, self.of_set)
     }
 }
 
@@ -252,7 +309,6 @@ impl FromIterator<Grouped> for GroupedCheckpoints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::moves::Move;
     use crate::quantity::Pe;
     use crate::settings::BackupMode;
     use crate::view::Member;
@@ -288,7 +344,7 @@ mod tests {
         let node_of = [0, 1, 2, 3];
         let known = |moves: &[Move]| {
             let first = Protection::new(&settings, &node_of, job.1).unwrap();
-            KnownGroups::new(PlaceHistory::new(start.clone(), moves.to_vec()), first)
+            KnownGroups::new(PlaceHistory::new(start.clone(), moves.to_vec()), first, None)
         };
         let mut saw = known(&[]);
         saw.note_places(&view(1, [0, 1, 2, 3]));
@@ -316,13 +372,42 @@ mod tests {
         assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
     }
 
+    /// A job that began from a set decodes it with the set's groups, and gets its own at once,
+    /// although no PE has moved.
+    #[test]
+    fn a_set_is_decoded_with_its_own_groups() {
+        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+        let (domains, node_of) = (Domains::default(), [0, 1, 2, 3]);
+        let job = (&settings, &domains);
+        let pairs = [[0, 1], [2, 3]].map(|pair| pair.map(Pe).to_vec()).to_vec();
+        let known = || {
+            let start = Protection::new(&settings, &node_of, &domains).unwrap();
+            let of_set = Protection::of_set(&settings, pairs.clone(), &node_of, &domains).unwrap();
+            KnownGroups::new(PlaceHistory::new(vec![0, 1, 2, 3], Vec::new()), start, of_set)
+        };
+        let (number, mut resumed) = (CheckpointNumber(40), known());
+        let loaded = Grouped { number, places: ViewNumber::OF_SET };
+        let all = resumed.bring([loaded].into_iter());
+        let decided = resumed.decide(job, &all, number);
+        assert_eq!((decided.places, decided.shapes.len()), (ViewNumber::OF_SET, 2));
+        let healed = resumed.heal(job, &decided, (number, ViewNumber(1))).expect("one group");
+        assert_eq!((healed.places, healed.shapes.len()), (ViewNumber(1), 1));
+        // Until all have agreed on them, a substitute may have to decode with those of the set.
+        let brought = resumed.bring(std::iter::empty());
+        assert_eq!(known().decide(job, &brought, number).plan, decided.plan);
+        assert_eq!(known().decide(job, &brought, number.healed()).plan, healed.plan);
+        let whole = resumed.bring([Grouped { number, places: ViewNumber(0) }].into_iter());
+        assert_eq!(known().decide(job, &whole, number.next()).places, ViewNumber(0));
+    }
+
     /// A move that puts two of a group on one node is healed once; a harmless one is not.
     #[test]
     fn a_recovery_heals_only_where_fewer_losses_end_the_job() {
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
         let job = (&settings, &Domains::default());
         let first = Protection::new(&settings, &[0, 1, 2, 3], job.1).unwrap();
-        let mut known = KnownGroups::new(PlaceHistory::new(vec![0, 1, 2, 3], Vec::new()), first);
+        let places = PlaceHistory::new(vec![0, 1, 2, 3], Vec::new());
+        let mut known = KnownGroups::new(places, first, None);
         let view = |number, nodes: [u32; 4]| {
             let pes = nodes.iter().map(|&node| Member::first(node)).collect();
             View { number: ViewNumber(number), pes, local: false }

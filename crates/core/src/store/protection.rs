@@ -10,7 +10,7 @@ use crate::placement::groups::{self, Grouping, InGroup};
 use crate::placement::substitute::JobLayout;
 use crate::placement::survival::{Places, Survival};
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
-use crate::settings::{BackupMode, Placement, Rollback, Settings, StoreLayout};
+use crate::settings::{BackupMode, Placement, Rollback, Settings};
 
 /// The reason why a job cannot be protected as requested.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +115,8 @@ pub struct Protection {
     pub shapes: Vec<GroupLayout>,
     /// Groups, and the failures they survive.
     pub plan: Grouping,
-    /// The view over whose places the groups were chosen; 0 at the start.
+    /// The view over whose places the groups were chosen: 0 at the start, or
+    /// [`ViewNumber::OF_SET`].
     pub places: ViewNumber,
 }
 
@@ -143,13 +144,7 @@ impl Protection {
         let plan = groups::plan(&nodes, domains, settings.group_size, settings.parity)?;
         let plan = plan.of_pes(living, node_of.len());
         let strict = settings.placement == Placement::Strict;
-        let shapes = plan
-            .groups
-            .iter()
-            .map(|group| GroupLayout::new(scheme, group.members.clone()))
-            .collect::<Result<_, _>>()?;
-        let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
-        let protection = Protection { mode, snapshots, shapes, plan, places: ViewNumber(0) };
+        let protection = Protection::by(settings, scheme, plan, ViewNumber(0))?;
         if strict && !protection.survives_domains() {
             return Err(ProtectionError::Placement(protection.to_string()));
         }
@@ -182,11 +177,43 @@ impl Protection {
         Ok(made.map(|made| Protection { places, ..made }))
     }
 
+    /// Returns the protection by the `groups` of a set on disk, which contain every PE, with PEs on
+    /// the nodes `node_of`; None in mode `none`.
+    ///
+    /// # Errors
+    /// The codec rejects a group.
+    pub fn of_set(
+        settings: &Settings,
+        groups: Vec<Vec<Pe>>,
+        node_of: &[usize],
+        domains: &Domains,
+    ) -> Result<Option<Self>, ProtectionError> {
+        let Some(scheme) = settings.backup_mode.scheme(settings.parity) else { return Ok(None) };
+        let plan = Grouping::known(groups, node_of, domains, settings.parity);
+        Protection::by(settings, scheme, plan, ViewNumber::OF_SET).map(Some)
+    }
+
+    /// Computes the layouts of the groups in `plan`, which `places` names.
+    fn by(
+        settings: &Settings,
+        scheme: Scheme,
+        plan: Grouping,
+        places: ViewNumber,
+    ) -> Result<Self, ProtectionError> {
+        let shapes = plan
+            .groups
+            .iter()
+            .map(|group| GroupLayout::new(scheme, group.members.clone()))
+            .collect::<Result<_, _>>()?;
+        let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
+        Ok(Protection { mode, snapshots, shapes, plan, places })
+    }
+
     /// Returns new groups for the next checkpoint if they leave a lower risk than these, with PEs
     /// on the nodes `node_of` in view `places`, or if they are fewer, with less parity, at equal
-    /// risk. None if they are neither, or if groups must not change:
-    /// with local rollback, a substitute relies on the groups it has, and checkpoint sets on the
-    /// nodes' disks are written with the initial groups.
+    /// risk; groups of a set also give way to others at equal risk, as the settings choose them.
+    /// None if these stay, or if groups must not change: with local rollback, a substitute relies
+    /// on the groups it has.
     pub fn healed(
         &self,
         settings: &Settings,
@@ -194,14 +221,16 @@ impl Protection {
         domains: &Domains,
         places: ViewNumber,
     ) -> Option<Self> {
-        let on_nodes = settings.store.is_some() && settings.store_layout == StoreLayout::Local;
-        let stays = settings.rollback != Rollback::Global || on_nodes;
-        if stays || breaks(Mutant::GroupsKept) {
+        if settings.rollback != Rollback::Global || breaks(Mutant::GroupsKept) {
             return None;
         }
         let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
-        let costs = |it: &Protection| (it.risk(node_of, domains), it.shapes.len());
-        (costs(&made) < costs(self)).then_some(made)
+        let risk = |it: &Protection| it.risk(node_of, domains);
+        let costs = |it: &Protection| (risk(it), it.shapes.len());
+        let is_foreign =
+            || self.places == ViewNumber::OF_SET && made.plan.groups != self.plan.groups;
+        let changes = costs(&made) < costs(self) || is_foreign() && risk(&made) <= risk(self);
+        changes.then_some(made)
     }
 
     /// Returns the groups, with the failure domains of their nodes.
@@ -366,8 +395,38 @@ mod tests {
         assert!(anew(&strict, &[0, 1, 1, 1]).is_none(), "nothing helps, and nothing is refused");
         let local = Settings { rollback: Rollback::Local, ..raid5() };
         assert!(anew(&local, &moved).is_none());
-        let (store, store_layout) = (Some("sets".to_owned()), StoreLayout::Local);
-        assert!(anew(&Settings { store, store_layout, ..raid5() }, &moved).is_none());
+    }
+
+    /// A job that resumes from a set decodes it with the groups in which it was written, and then
+    /// has those of its own settings.
+    #[test]
+    fn groups_of_a_set_give_way_to_those_of_the_job() {
+        let (domains, node_of) = (Domains::default(), [0, 1, 2, 3]);
+        let of_set = |settings: &Settings, groups: &[&[usize]]| {
+            let groups = groups.iter().map(|group| group.iter().copied().map(Pe::of).collect());
+            let made = Protection::of_set(settings, groups.collect(), &node_of, &domains);
+            made.unwrap().expect("a mode that protects")
+        };
+        let pairs = |settings: &Settings| of_set(settings, &[&[2, 0], &[1, 3]]);
+        let set = pairs(&raid5());
+        assert_eq!((set.places, set.place(Pe(0)).1, set.shapes.len()), (ViewNumber::OF_SET, 1, 2));
+        assert!(set.survives_domains() && Pe::all(4).all(|pe| set.holds(pe)));
+        let anew = |set: &Protection, settings: &Settings, node_of: &[usize]| {
+            set.healed(settings, node_of, &domains, ViewNumber(2)).map(|made| made.shapes.len())
+        };
+        assert_eq!(anew(&set, &raid5(), &node_of), Some(1), "fewer");
+        let two = Settings { group_size: Some(2), ..raid5() };
+        let four = of_set(&two, &[&[0, 1, 2, 3]]);
+        assert_eq!(anew(&four, &two, &node_of), Some(2), "the size that is requested");
+        assert_eq!(anew(&pairs(&two), &two, &node_of), Some(2), "of the same size");
+        let own: Vec<Vec<Pe>> =
+            made(&two, &node_of).plan.groups.into_iter().map(|group| group.members).collect();
+        let own = Protection::of_set(&two, own, &node_of, &domains).unwrap().expect("groups");
+        assert_eq!(anew(&own, &two, &node_of), None, "they are those of the job");
+        assert_eq!(anew(&set, &two, &[0, 1, 0, 1]), Some(2), "and none shares a node");
+        let apart = of_set(&two, &[&[0, 1], &[2, 3]]);
+        let strays = Settings { group_size: Some(4), ..raid5() };
+        assert_eq!(anew(&apart, &strays, &[0, 1, 0, 1]), None, "never at a greater risk");
     }
 
     /// A job that had to form pairs has one group again once each PE is on a node of its own.

@@ -10,6 +10,7 @@ use raidshmem_archive::choose::{Wanted, choose};
 use raidshmem_archive::code::Code;
 use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::program;
+use raidshmem_codec::stripe::Scheme;
 use raidshmem_core::disk::{Content, Entry, Folders, Held, Resume};
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::STAMP;
@@ -204,18 +205,17 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         all.iter().filter(|held| held.folder.starts_with(&own)).cloned().collect()
     };
     let hosts: Vec<Vec<Held>> = (0..PES).map(host).collect();
-    let protect = |_: &[usize]| Some(protection());
     let wanted = Wanted {
         set: None,
         home: &[0, 1, 2],
-        protect: &protect,
+        scheme: Some(Scheme::Raid5),
         damages: &[],
         may_be: &|_| true,
         are_nodes: false,
     };
     let chosen = choose(&hosts, &wanted);
     let chosen = chosen.unwrap_or_else(|why| panic!("no set is whole: {why}"));
-    assert_eq!((chosen.lost.len(), chosen.parity), (0, true), "all files are there");
+    assert_eq!((chosen.lost.len(), chosen.groups.is_some()), (0, true), "all files are there");
     for folder in chosen.folders.iter().flatten() {
         let folder = PathBuf::from(folder);
         let owner = |pe| chosen.manifest.owner(pe);
@@ -234,7 +234,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         }
     }
     let number = chosen.manifest.number;
-    let folders = Folders::Local { of: chosen.folders, parity: true };
+    let folders = Folders::Local { of: chosen.folders, groups: chosen.groups };
     (Resume { job: JOB, number, folders, rebuilt: false }, number)
 }
 

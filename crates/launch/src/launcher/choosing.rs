@@ -60,14 +60,10 @@ fn look(
 ) -> Result<Chosen, LaunchError> {
     let hosts = ask(disks, nodes, signals)?;
     let mut search = DiskSearch::default();
+    let scheme = ready.settings.backup_mode.scheme(ready.settings.parity);
     loop {
-        let protect = |host_of: &[usize]| {
-            let protected = gather::protected_on(ready, nodes, host_of).ok()?;
-            ready.protection_in(&protected.site.domains)
-        };
-        let (set, home) = (disks.set, &ready.shape.node_of);
-        let (protect, may_be) = (&protect, &|_: &Manifest| true);
-        let wanted = Wanted { set, home, protect, damages: &[], may_be, are_nodes: false };
+        let (set, home, may_be) = (disks.set, &ready.shape.node_of, &|_: &Manifest| true);
+        let wanted = Wanted { set, home, scheme, damages: &[], may_be, are_nodes: false };
         let given = disks.given.clone();
         match search.step(&hosts, wanted).map_err(|why| LaunchError::Resume { given, why })? {
             SearchStep::Chosen(chosen) => return Ok(*chosen),
@@ -212,7 +208,7 @@ fn adopt(
     chosen: Chosen,
     rebuilt: bool,
 ) -> Result<(), LaunchError> {
-    let Chosen { manifest, host_of, node_of, folders, parity, .. } = chosen;
+    let Chosen { manifest, host_of, node_of, folders, groups, .. } = chosen;
     ready.protected = gather::protected_on(ready, nodes, &host_of)?;
     if let Some(cluster) = &mut ready.cluster {
         let names = host_of.iter().map(|&host| cluster.names[host].clone());
@@ -229,7 +225,7 @@ fn adopt(
     }
     ready.heap_len = manifest.heap_len;
     ready.starts = (node_of != ready.shape.node_of).then_some(node_of);
-    let folders = Folders::Local { of: folders, parity };
+    let folders = Folders::Local { of: folders, groups };
     let Manifest { job, number, .. } = manifest;
     ready.resume = Some(Resume { job, number, folders, rebuilt });
     Ok(())

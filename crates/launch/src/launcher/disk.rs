@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use raidshmem_archive::code::Code;
+use raidshmem_archive::encoded::EncodedGroups;
 use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::schedule::{Order, Schedule, SetFiles};
-use raidshmem_core::disk::{How, ParityShare, Task};
+use raidshmem_core::disk::{How, Resume, Task};
 use raidshmem_core::message::Job;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::StoreLayout;
 use raidshmem_disk::sets::node_folder;
 
@@ -28,9 +28,8 @@ pub(super) struct SetWriter {
     pub(super) stored: bool,
     keep: u64,
     how: How,
-    /// The erasure code and each PE's share of parity, if parity is written too, because each node
-    /// has its own disk.
-    parity: Option<(Code, Vec<ParityShare>)>,
+    /// The groups of each checkpoint, if parity is written too, because each node has its own disk.
+    pub(super) parity: Option<EncodedGroups>,
     job: u64,
     heap_len: u64,
     mode: &'static str,
@@ -44,7 +43,11 @@ impl SetWriter {
         let folder = settings.store.clone()?;
         let layout = settings.store_layout;
         let mut schedule = Schedule::new(settings.store_every, layout);
-        let protection = ready.protection().filter(|_| layout == StoreLayout::Local);
+        let has_parity = layout == StoreLayout::Local && settings.backup_mode.protects();
+        let parity = has_parity.then(|| {
+            let domains = ready.protected.site.domains.clone();
+            EncodedGroups::new(settings.clone(), domains, ready.resume.as_ref().and_then(groups))
+        });
         ready.resume.iter().for_each(|resume| schedule.resumed(resume.number, Duration::ZERO));
         Some(SetWriter {
             schedule,
@@ -60,7 +63,7 @@ impl SetWriter {
                 incremental: settings.store_incremental,
                 base: None,
             },
-            parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
+            parity,
             job: job.id,
             heap_len: job.heap_len,
             mode: settings.backup_mode.name(),
@@ -68,9 +71,10 @@ impl SetWriter {
         })
     }
 
-    /// Begins from checkpoint `number` at `now`; further sets are those of `job`.
-    pub(super) fn begin_again(&mut self, number: CheckpointNumber, job: u64, now: Duration) {
-        self.schedule.resumed(number, now);
+    /// Begins from a set at `now`; further sets are those of `job`.
+    pub(super) fn begin_again(&mut self, resume: &Resume, job: u64, now: Duration) {
+        self.schedule.resumed(resume.number, now);
+        self.parity.iter_mut().for_each(|parity| parity.begin_again(groups(resume)));
         self.job = job;
     }
 
@@ -80,7 +84,7 @@ impl SetWriter {
     }
 
     fn manifest(&self, number: CheckpointNumber, files: SetFiles) -> Manifest {
-        let code = self.parity.as_ref().map(|(code, _)| code.clone());
+        let code = self.parity.as_ref().and_then(|parity| parity.code(number)).cloned();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Manifest {
             job: self.job,
@@ -121,7 +125,7 @@ impl SetWriter {
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
                 let base = base.filter(|_| self.how.incremental);
                 let (how, folder) = (How { rate, base, ..self.how }, self.folder_of(node));
-                let shares = self.parity.iter().flat_map(|(_, shares)| shares);
+                let shares = self.parity.iter().flat_map(|parity| parity.shares(number));
                 let parity = shares.filter(|share| pes.contains(&share.pe)).copied().collect();
                 Ok((node, Task::Write { number, folder, pes, parity, how }))
             }
@@ -145,4 +149,9 @@ impl SetWriter {
             None => format!("{folder}/set-{set}"),
         }
     }
+}
+
+/// Returns the groups of a set, if it has parity that the job can decode.
+fn groups(resume: &Resume) -> Option<Vec<Vec<Pe>>> {
+    resume.folders.groups().map(<[Vec<Pe>]>::to_vec)
 }

@@ -14,8 +14,7 @@ use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::{Folders, Held, Resume};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::StoreLayout;
-use raidshmem_core::store::protection::Protection;
+use raidshmem_core::settings::Settings;
 
 use super::choosing::{DiskSearch, SearchStep};
 use crate::cli::ready::Ready;
@@ -24,10 +23,8 @@ use crate::cli::resume::OwnSet;
 /// The sets that a job may fall back to, and the search under way.
 pub(super) struct FallBack {
     pub folder: String,
-    pub layout: StoreLayout,
+    pub settings: Settings,
     pub nodes: u32,
-    /// Computes the groups that the parity on disk is of.
-    pub protect: Box<dyn Fn() -> Option<Protection>>,
     /// True if another build of the program may restore a set.
     pub rebuilt: bool,
     pub lineage: Lineage,
@@ -67,13 +64,11 @@ impl FallBack {
     /// Returns None without `SHMEM_FT_STORE`.
     pub fn new(ready: &Ready, job: &Job) -> Option<FallBack> {
         let begun = ready.resume.as_ref().map(|resume| (resume.job, resume.number));
-        let (settings, domains) = (ready.settings.clone(), ready.protected.site.domains.clone());
-        let places: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
+        let settings = ready.settings.clone();
         Some(FallBack {
-            folder: ready.settings.store.clone()?,
-            layout: ready.settings.store_layout,
+            folder: settings.store.clone()?,
+            settings,
             nodes: ready.shape.nodes,
-            protect: Box::new(move || Protection::new(&settings, &places, &domains).ok().flatten()),
             rebuilt: ready.resume.as_ref().is_some_and(|resume| resume.rebuilt),
             lineage: Lineage::new(job.id, begun),
             why: String::new(),
@@ -108,11 +103,11 @@ impl FallBack {
         let hosts: Vec<Vec<Held>> = (0..self.nodes)
             .map(|node| search.held.get(&node).cloned().flatten().unwrap_or_default())
             .collect();
-        let (protect, lineage) = (&self.protect, &self.lineage);
+        let (settings, lineage) = (&self.settings, &self.lineage);
         let wanted = Wanted {
             set: None,
             home: &search.home,
-            protect: &|_| protect(),
+            scheme: settings.backup_mode.scheme(settings.parity),
             damages: &[],
             may_be: &|manifest: &Manifest| lineage.holds(manifest.job, manifest.number),
             are_nodes: true,
@@ -144,8 +139,8 @@ impl Search {
 
 impl FoundSet {
     pub fn of_node_disks(chosen: Chosen, rebuilt: bool) -> FoundSet {
-        let Chosen { set, manifest, node_of, folders, parity, lost, passed, .. } = chosen;
-        let folders = Folders::Local { of: folders, parity };
+        let Chosen { set, manifest, node_of, folders, groups, lost, passed, .. } = chosen;
+        let folders = Folders::Local { of: folders, groups };
         let Manifest { job, number, .. } = manifest;
         let resume = Resume { job, number, folders, rebuilt };
         FoundSet { set, resume, node_of, lost, notes: passed }

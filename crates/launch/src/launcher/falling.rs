@@ -35,7 +35,7 @@ impl Launcher {
         let Some(falling) = &mut self.falling else { return };
         let (folder, lineage, rebuilt) =
             (falling.folder.clone(), falling.lineage.clone(), falling.rebuilt);
-        if falling.layout == StoreLayout::Shared {
+        if falling.settings.store_layout == StoreLayout::Shared {
             return self.cleanup.search(move || {
                 let may_be = |manifest: &Manifest| lineage.holds(manifest.job, manifest.number);
                 let found = find_own(&folder, &may_be)?;
@@ -129,7 +129,7 @@ impl Launcher {
         let FoundSet { set, resume, node_of, lost: rebuilt, notes } = found;
         let checkpoint = resume.number;
         falling.lineage.begin_from(checkpoint, sets);
-        disk.begin_again(checkpoint, sets, self.events.now());
+        disk.begin_again(&resume, sets, self.events.now());
         notes.iter().for_each(|line| self.events.news(line));
         let begun = Down::BeginFrom { resume, sets };
         self.nodes.send_to_all(&begun);

@@ -281,8 +281,11 @@ mod tests {
         happen(1, What::Started);
         happen(1, What::Survives(Survival::default()));
         let took = Duration::from_millis(3);
-        let (number, bytes, kept) = (CheckpointNumber(7), 30, 10);
-        happen(2, ProgressReport::Checkpoint { number, bytes, kept, took, changed: None }.into());
+        let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
+        happen(
+            2,
+            ProgressReport::Checkpoint { number, places, bytes, kept, took, changed: None }.into(),
+        );
         for (pes, node, drained) in [(vec![Pe(1), Pe(2)], 0, false), (vec![Pe(1)], 1, true)] {
             let (node, cause) = (Some(node), String::new());
             happen(4, What::Lost { pes, node, cause, drained });

@@ -415,7 +415,8 @@ impl Launcher {
     /// Passes an event to the writer of checkpoints on disk.
     fn schedule(&mut self, event: DiskEvent) {
         let Some(disk) = &mut self.disk else { return };
-        let status = disk.handle(event, self.machine.view(), &mut self.nodes, &mut self.events);
+        let places = (self.machine.view(), self.machine.places());
+        let status = disk.handle(event, places, &mut self.nodes, &mut self.events);
         status.into_iter().for_each(|status| _ = self.end.propose(status));
         if disk.take_stored() {
             self.handle(MembershipEvent::SetStored);

@@ -71,13 +71,15 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
 
 fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
     Some(match report {
-        ProgressReport::Checkpoint { number, bytes: own, kept: others, took, changed: found } => {
+        ProgressReport::Checkpoint {
+            number, bytes: own, kept: others, took, changed: by, ..
+        } => {
             format!(
                 "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
                 bytes(*own),
                 bytes(*others),
                 time(*took),
-                found.as_ref().map(changed).unwrap_or_default(),
+                by.as_ref().map(changed).unwrap_or_default(),
                 time_of_day(SystemTime::now())
             )
         }

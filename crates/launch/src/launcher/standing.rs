@@ -67,7 +67,7 @@ impl StatusDisplay {
             let spares = answer.iter().flat_map(|answer| &answer.processes).filter(spare);
             let spares = spares.map(|seen| seen.pid).collect();
             let agent = answer.map(|answer| answer.agent);
-            let sleeping = machine.spares_on(node);
+            let sleeping = machine.spares(Some(node));
             let drained = machine.drained_node() == Some(node);
             (node, NodeNow { name: nodes.name(node), agent, spares, sleeping, drained })
         });
@@ -76,7 +76,7 @@ impl StatusDisplay {
             now: events.now(),
             nodes: shown.collect(),
             pes: pes(machine, answers),
-            spares: machine.spares(),
+            spares: machine.spares(None),
             figures: events.figures(),
             survival: machine.known_survival().cloned(),
         }

@@ -8,6 +8,7 @@ use raidshmem_archive::schedule::{Order, Schedule, Sizes};
 use raidshmem_core::disk::DiskOutcome;
 use raidshmem_core::ended::REQUEUE;
 use raidshmem_core::message::{Down, ProgressReport};
+use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::view::View;
 use raidshmem_report::event::What;
@@ -58,15 +59,22 @@ impl SetWriter {
         now <= first + one
     }
 
-    /// Handles an event in a job with this view. Returns the exit status of a job that has stopped
-    /// on request.
+    /// Handles an event in a job with this view, whose PEs were on the nodes of `history` so far.
+    /// Returns the exit status of a job that has stopped on request.
     pub(super) fn handle(
         &mut self,
         event: DiskEvent,
-        view: &View,
+        (view, history): (&View, &PlaceHistory),
         nodes: &mut Nodes,
         events: &mut EventBus,
     ) -> Option<i32> {
+        if let (
+            Some(parity),
+            DiskEvent::Report(ProgressReport::Checkpoint { number, places, .. }),
+        ) = (&mut self.parity, &event)
+        {
+            parity.agree(*number, *places, history);
+        }
         let orders = decide(&mut self.schedule, event, view, events.now());
         let mut status = None;
         for order in orders {

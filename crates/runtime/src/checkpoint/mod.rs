@@ -78,6 +78,7 @@ pub fn saved(
         let parity = shape.parity_len(place, len);
         world.members.report(ProgressReport::Checkpoint {
             number,
+            places: protection.places,
             bytes: len as u64,
             kept: parity as u64,
             took: begun.elapsed(),

@@ -11,14 +11,13 @@ use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{AssignmentMessage, Job, PeMessage, StartFailure};
-use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{
     Bind, Fabric, Pages, Provider, Rollback, SettingError, Settings, Trace,
 };
-use raidshmem_core::store::grouped::KnownGroups;
+use raidshmem_core::store::grouped::FirstGroups;
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
@@ -186,15 +185,15 @@ fn build(
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), incarnation, level(&settings), settings.debug.then_some(say));
     // A single PE has no connection, and nothing to protect.
-    let protection = channel.as_ref().map(|_| first_groups(&settings, &job)).transpose()?.flatten();
+    let first = FirstGroups::new(&settings, &job, channel.is_none())?;
     let successor_of_memory = successor(&settings, &job, &assignment);
     let binds = channel.is_some() && settings.bind != Bind::None && !oversubscribed;
     let pool = pool_of(&settings, &job, &assignment, binds);
     if assignment.from_disk {
         let place = (own, &part, assignment.node, large);
-        resume((&job, &protection, channel.as_deref()), place, &successor_of_memory, &pool);
+        resume((&job, first.of_set(), channel.as_deref()), place, &successor_of_memory, &pool);
     }
-    let vote = first_vote(own, protection.as_ref(), &successor_of_memory);
+    let vote = first_vote(own, first.own(), &successor_of_memory);
     if !original && settings.rollback == Rollback::Local {
         await_quiet(&segments, &page);
     }
@@ -205,8 +204,8 @@ fn build(
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let shrinks = policy.shrinks();
-    let rolls_back_after_loss = protection.is_some() && !shrinks;
-    let groups = known_groups(&job, &mut assignment, protection);
+    let rolls_back_after_loss = first.own().is_some() && !shrinks;
+    let groups = first.known(&job, std::mem::take(&mut assignment.moves));
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), incarnation, &local);
@@ -236,22 +235,6 @@ fn build(
     };
     arrive(&world, original);
     Ok(world)
-}
-
-/// Computes the initial groups.
-fn first_groups(settings: &Settings, job: &Job) -> Result<Option<Protection>, ProtectionError> {
-    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
-    Protection::new(settings, &nodes, &job.domains)
-}
-
-/// Returns the groups that a starting process knows: the initial ones, and the moves since.
-fn known_groups(
-    job: &Job,
-    assignment: &mut AssignmentMessage,
-    start: Option<Protection>,
-) -> KnownGroups {
-    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut assignment.moves));
-    KnownGroups::new(places, start)
 }
 
 /// Selects the parts of other PEs' stores that this process writes.
@@ -331,7 +314,7 @@ fn take_over_log(
 /// Fills the memory from the checkpoint on disk that the job begins from. If that fails, the job
 /// ends with an error message.
 fn resume(
-    (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
+    (job, protection, channel): (&Job, Option<&Protection>, Option<&Channel>),
     (own, part, node, large): (&'static Segment, &Part, u32, bool),
     successor: &Successor,
     pool: &WorkerPool,

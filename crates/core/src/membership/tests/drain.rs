@@ -103,7 +103,7 @@ fn a_node_without_pes_leaves_at_once() {
     cluster.event(MembershipEvent::NodeLost { node: 3 });
     assert!(has(&cluster, "node 3 leaves the job"));
     assert_eq!(moved(&cluster).as_deref(), Some("[], repeats: false"));
-    assert!(cluster.machine.view().whole() && cluster.machine.spares() == 0);
+    assert!(cluster.machine.view().whole() && cluster.machine.spares(None) == 0);
 }
 
 #[test]

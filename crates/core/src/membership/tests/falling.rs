@@ -20,7 +20,14 @@ fn raid5() -> Settings {
 
 fn checkpoint(cluster: &mut Cluster, number: u64) {
     let (number, took, changed) = (CheckpointNumber(number), Duration::ZERO, None);
-    let report = ProgressReport::Checkpoint { number, bytes: 1, kept: 1, took, changed };
+    let report = ProgressReport::Checkpoint {
+        number,
+        places: ViewNumber(0),
+        bytes: 1,
+        kept: 1,
+        took,
+        changed,
+    };
     cluster.says(0, PeMessage::Report(report));
 }
 

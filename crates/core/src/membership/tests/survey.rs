@@ -55,6 +55,11 @@ fn new_groups_are_reported_once_with_what_they_survive() {
         assert_eq!(reports(&cluster).len(), 3, "{:?}", cluster.log);
     }
     assert_eq!(reports(&cluster)[2], WHOLE);
+    // A set on disk has groups of its own, and a PE reports them if they are not the initial ones.
+    cluster.machine.survey.begin_again();
+    assert_eq!(cluster.machine.group_of(), [0; 4]);
+    anew(&mut cluster, pairs);
+    assert_eq!(reports(&cluster).len(), 3, "nothing has changed: {:?}", cluster.log);
 }
 
 #[test]

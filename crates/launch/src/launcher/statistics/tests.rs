@@ -14,8 +14,9 @@ fn at(seconds: f64) -> Duration {
 const SECOND: CheckpointNumber = CheckpointNumber(2);
 
 fn checkpoint(number: u64) -> ProgressReport {
-    let (number, bytes, kept) = (CheckpointNumber(number), 3 << 20, 1 << 20);
-    ProgressReport::Checkpoint { number, bytes, kept, took: at(0.5), changed: None }
+    let (number, places) = (CheckpointNumber(number), ViewNumber(0));
+    let (bytes, kept) = (3 << 20, 1 << 20);
+    ProgressReport::Checkpoint { number, places, bytes, kept, took: at(0.5), changed: None }
 }
 
 fn adopted(pe: Pe) -> ProgressReport {
