@@ -15,9 +15,9 @@
 //! Behind these words, a team has words for more *gates*, each with as many rounds as its job
 //! needs, then the words of its slots in the work area (two sets, used in turn), the counter of
 //! turns, and the words of small broadcasts (`push.rs`). An active set has none of these and takes
-//! the paths that need no slots, except one of all PEs, which may take those of the team of all. PEs that reach
-//! different gates hang instead of mistaking one meeting for another: the safe API relies on it
-//! (`shmem/mod.rs`).
+//! the paths that need no slots, except one of all PEs, which may take those of the team of all.
+//! PEs that reach different gates hang instead of mistaking one meeting for another: the safe API
+//! relies on it (`shmem/mod.rs`).
 //!
 //! A signal adds one and its receiver subtracts one, so a PE that is already in the next meeting
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
@@ -369,25 +369,6 @@ impl Group {
     pub fn push_slot(&self, set: usize) -> Slot {
         let team = self.team.expect("only a team pushes");
         Slot { team, set, round: WORK_ROUNDS }
-    }
-
-    /// Returns the team whose slots a small collective of mapped PEs uses, if there is one. In a
-    /// job with logs there is none: a substitute has no turns of an interval that it replays.
-    pub fn with_slots(&self) -> Option<Group> {
-        let world = pgas::world();
-        if world.keeps_logs() || self.nodes(None).is_some() {
-            return None;
-        }
-        let all = || self.list.is_none() && self.stride == 1 && self.size == world.n_pes();
-        match self.team {
-            Some(_) => Some(*self),
-            // Threads may be in collectives of different active sets.
-            None if all() && !world.is_threaded() => {
-                let of = Words::Team(world.segments.layout().team(0));
-                Some(Group { words: of, team: Some(0), first: 0, ..*self })
-            }
-            None => None,
-        }
     }
 
     /// Returns the nodes of the group if its PEs act node by node; `first` leads its own node.

@@ -11,9 +11,9 @@
 //! the barrier over all PEs uses, too.
 //!
 //! PEs that map each other read the others' memory in place; forwarding pays only where it saves
-//! them a meeting (small reductions and broadcasts). Between nodes each step costs a message, and fewer or larger messages
-//! are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs and forward blocks, each
-//! leader in [`ScheduleRound`]s:
+//! them a meeting (small reductions and broadcasts). Between nodes each step costs a message, and
+//! fewer or larger messages are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs
+//! and forward blocks, each leader in [`ScheduleRound`]s:
 //!
 //! ```text
 //! tree     binomial tree, from the root to all        ceil(log2 size) rounds, all blocks

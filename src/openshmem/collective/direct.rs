@@ -242,7 +242,7 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
 
 /// Returns the group with slots of a collective that is small enough for them.
 fn with_slots(group: &Group, bytes: usize) -> Option<Group> {
-    if bytes <= push::SMALL { group.with_slots() } else { None }
+    if bytes <= push::SMALL { push::slots_of(group) } else { None }
 }
 
 /// Divides the elements among all members of a group.

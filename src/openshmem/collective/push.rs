@@ -1,4 +1,4 @@
-//! Small broadcasts of PEs that map each other: a parent writes the data into slots of its children.
+//! Small broadcasts of PEs that map each other: a parent writes data into slots of its children.
 //!
 //! ```text
 //! own words   TURN   broadcasts so far           ROOT   the last root
@@ -17,13 +17,14 @@
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::schedule::kary;
-use raidshmem_runtime::pgas::Fault;
+use raidshmem_runtime::pgas::{self, Fault};
 
 use super::merge::with_scratch;
 use super::movement::Movement;
 use crate::openshmem::group::{Group, PUSH_WORDS};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::slots;
+use crate::openshmem::team::Team;
 
 /// Bytes of the largest collective that passes through slots between PEs that map each other:
 /// beyond it, copying twice takes longer than a second meeting.
@@ -35,6 +36,23 @@ const FULL: usize = 2;
 const TAKEN: usize = 4;
 const GIVEN: usize = 6;
 const _: () = assert!(GIVEN + 2 <= PUSH_WORDS);
+
+/// Returns the team whose slots a small collective of mapped PEs uses, if there is one.
+pub fn slots_of(group: &Group) -> Option<Group> {
+    let world = pgas::world();
+    if !world.loss_response().keeps_counts() || group.nodes(None).is_some() {
+        return None;
+    }
+    let all = || group.list.is_none() && group.stride == 1 && group.size == world.n_pes();
+    match group.has_slots() {
+        true => Some(*group),
+        // Threads may be in collectives of different active sets.
+        false if all() && !world.topology().is_threaded() => {
+            Some(Group::of_team(group.call, Team::WORLD))
+        }
+        false => None,
+    }
+}
 
 /// Broadcasts the data of the root; `group` has slots.
 pub fn broadcast(

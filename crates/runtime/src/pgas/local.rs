@@ -122,16 +122,6 @@ impl World {
         CallLog { world: self }
     }
 
-    /// Returns true if calls are logged unless something rules it out.
-    pub fn keeps_logs(&self) -> bool {
-        self.policy.keeps_logs()
-    }
-
-    /// Returns true if several threads of the program may be in calls.
-    pub fn is_threaded(&self) -> bool {
-        self.thread_level >= super::boot::THREAD_MULTIPLE
-    }
-
     /// Returns true while calls are logged or replayed.
     #[inline]
     pub fn logs(&self) -> bool {
