@@ -170,7 +170,7 @@ impl LossResponse<'_> {
     }
 
     /// Returns true if collectives may count calls in words of a team. In a job with logs they may
-    /// not: a substitute repeats none of the calls before its checkpoint, and others go on counting.
+    /// not: a substitute repeats no call before its checkpoint, while others go on counting.
     pub fn keeps_counts(self) -> bool {
         self.world.always_rolls_all_back()
     }
