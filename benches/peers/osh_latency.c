@@ -95,11 +95,27 @@ static long work_words[2][WORDS / 2 + 1 > SHMEM_REDUCE_MIN_WRKDATA_SIZE
                               ? WORDS / 2 + 1
                               : SHMEM_REDUCE_MIN_WRKDATA_SIZE];
 
-static void reduce(long number) {
+static void reduce_words(long number, int words) {
     addends[0] = number;
-    shmem_long_sum_to_all(sums, addends, WORDS, 0, 0, shmem_n_pes(), work_words[number & 1],
+    shmem_long_sum_to_all(sums, addends, words, 0, 0, shmem_n_pes(), work_words[number & 1],
                           sync_words[number & 1]);
     expect(sums[0] == number * shmem_n_pes(), "reduction");
+}
+
+static void reduce(long number) {
+    reduce_words(number, WORDS);
+}
+
+static void reduce_one(long number) {
+    reduce_words(number, 1);
+}
+
+static long broadcast_words[2][SHMEM_BCAST_SYNC_SIZE];
+
+static void broadcast_one(long number) {
+    addends[0] = number;
+    shmem_broadcast64(sums, addends, 1, 0, 0, 0, shmem_n_pes(), broadcast_words[number & 1]);
+    expect(shmem_my_pe() == 0 || sums[0] == number, "broadcast");
 }
 
 static char *large, *buffer, *other;
@@ -176,9 +192,15 @@ int main(int argc, char **argv) {
     print(figure, best(barrier, 5000));
     for (int nth = 0; nth < SHMEM_REDUCE_SYNC_SIZE; nth++)
         sync_words[0][nth] = sync_words[1][nth] = SHMEM_SYNC_VALUE;
+    for (int nth = 0; nth < SHMEM_BCAST_SYNC_SIZE; nth++)
+        broadcast_words[0][nth] = broadcast_words[1][nth] = SHMEM_SYNC_VALUE;
     shmem_barrier_all();
     snprintf(figure, sizeof figure, "reduce_4K_%d_ns", shmem_n_pes());
     print(figure, best(reduce, 2000));
+    snprintf(figure, sizeof figure, "reduce_8_%d_ns", shmem_n_pes());
+    print(figure, best(reduce_one, 5000));
+    snprintf(figure, sizeof figure, "broadcast_8_%d_ns", shmem_n_pes());
+    print(figure, best(broadcast_one, 5000));
     if (shmem_n_pes() == 2) {
         shmem_barrier_all();
         print("ping_pong_half_ns", best(ping_pong, 20000) / 2);

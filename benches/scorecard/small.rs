@@ -75,9 +75,13 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     for pes in [2, 4, 8] {
         let more = if pes == 2 { None } else { Some(Rounds::measure(bench, &sides, pes)?) };
         let rounds = more.as_ref().unwrap_or(&two);
-        for (call, line, goal) in
-            [("barrier_all", "barrier", 0.8), ("reduce of 4 KiB", "reduce_4K", 1.0)]
-        {
+        let calls = [
+            ("barrier_all", "barrier", 0.8),
+            ("reduce of 4 KiB", "reduce_4K", 1.0),
+            ("reduce of 8 bytes", "reduce_8", 0.8),
+            ("broadcast of 8 bytes", "broadcast_8", 0.8),
+        ];
+        for (call, line, goal) in calls {
             let name = format!("{call}, {pes} PEs, time / Open MPI");
             let ratios = rounds.ratio(&format!("{line}_{pes}_ns"))?;
             figures.push(Figure::at_most(&name, goal, &ratios, PEER));

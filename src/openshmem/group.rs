@@ -13,10 +13,11 @@
 //! The words of teams lie outside of the symmetric heap (`segment::layout`).
 //!
 //! Behind these words, a team has words for more *gates*, each with as many rounds as its job
-//! needs, then the words of its slots in the work area (two sets, used in turn) and the counter of
-//! turns. An active set has none of these and takes the paths that need no slots. PEs that reach
-//! different gates hang instead of mistaking one meeting for another: the safe API relies on it
-//! (`shmem/mod.rs`).
+//! needs, then the words of its slots in the work area (two sets, used in turn), the counter of
+//! turns, and the words of small broadcasts (`push.rs`). An active set has none of these and takes
+//! the paths that need no slots, except one of all PEs, which may take those of the team of all.
+//! PEs that reach different gates hang instead of mistaking one meeting for another: the safe API
+//! relies on it (`shmem/mod.rs`).
 //!
 //! A signal adds one and its receiver subtracts one, so a PE that is already in the next meeting
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
@@ -111,6 +112,9 @@ pub enum SyncPoint {
     Agree,
 }
 
+/// Words of a team for small broadcasts.
+pub const PUSH_WORDS: usize = 8;
+
 /// The slots of a team that a collective uses in one round.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotIndex {
@@ -139,7 +143,8 @@ fn slots() -> usize {
 }
 
 /// Words of a team in the largest job.
-const MOST_WORDS: usize = WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WORK_ROUNDS;
+const MOST_WORDS: usize =
+    WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WORK_ROUNDS + PUSH_WORDS;
 const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 
 /// Returns the number that identifies an active set in agreements.
@@ -353,6 +358,17 @@ impl Group {
         let team = self.team.expect("an active set has no slots, and goes no way that needs them");
         let word = self.word(slot_words() + 1 + set * slots() + round, index);
         (Slot { team, set, round }, word)
+    }
+
+    /// Returns one of the [`PUSH_WORDS`] of a team, on one of the PEs.
+    pub fn push_word(&self, at: usize, index: usize) -> Word {
+        self.word(slot_words() + 1 + 2 * slots() + at, index)
+    }
+
+    /// Returns the slot of broadcasts of a set.
+    pub fn push_slot(&self, set: usize) -> Slot {
+        let team = self.team.expect("only a team pushes");
+        Slot { team, set, round: WORK_ROUNDS }
     }
 
     /// Returns the nodes of the group if its PEs act node by node; `first` leads its own node.

@@ -6,7 +6,7 @@
 use raidshmem_runtime::pgas;
 
 use super::check::misuse;
-use super::collective;
+use super::collective::{self, push};
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
 use super::memory::prelude;
@@ -144,7 +144,9 @@ pub fn destroy(call: &'static str, team: Team) {
         misuse(call, "expected a team from a split, once");
     }
     context::take_all_of(call, pgas::world(), team);
-    Group::of_team(call, team).leave();
+    let group = Group::of_team(call, team);
+    push::end(&group);
+    group.leave();
     team::empty(team);
 }
 

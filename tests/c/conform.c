@@ -111,13 +111,18 @@ static void full(void) {
 
 /* Teams of two PEs, one after another in the same slot, with PE 0 in all of them. */
 static void pairs(void) {
-    static long one = 1, sum;
-    for (int other = 1; other < shmem_n_pes(); other++) {
+    static long one = 1, sum, sent, got;
+    for (int other = 1; other < 8 * shmem_n_pes(); other++) {
         shmem_team_t pair;
-        CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, other, 2, NULL, 0, &pair));
+        CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1 + other % (shmem_n_pes() - 1),
+                                        2, NULL, 0, &pair));
         for (int i = 0; i < 3 && pair != SHMEM_TEAM_INVALID; i++) {
             shmem_long_sum_reduce(pair, &sum, &one, 1);
             CHECK(sum == 2);
+            sent = 10 * other + i;
+            shmem_long_broadcast(pair, &got, &sent, 1, other / 3 % 2);
+            CHECK(got == 10 * other + i);
+            sent = -1;
         }
         shmem_team_destroy(pair);
     }

@@ -80,7 +80,7 @@ fn a_host_is_drained_and_nothing_is_computed_again() {
 /// A host is lost, and later another one joins: the PE that shares a host moves there.
 #[test]
 fn a_host_that_joins_takes_the_pe_that_shares_one() {
-    const LONGER: &[&str] = &["--bytes", "1M", "--sweeps", "24576", "--halo", "32"];
+    const LONGER: &[&str] = &["--bytes", "1M", "--sweeps", "12288", "--halo", "32"];
     needs!(has_ucx);
     let net = Net::new(5);
     let job = net.job(&[1, 1, 1, 1]).args(&["--verbose", "--fabric", "ucx"]).mode("raid5");

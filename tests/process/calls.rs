@@ -51,13 +51,31 @@ fn collectives_need_nothing_of_the_heap() {
     }
 }
 
-/// With every collective algorithm: doubling uses slots in turn.
+/// With every collective algorithm: sums and broadcasts use slots in turn.
 #[test]
 fn a_team_starts_fresh_in_the_words_of_another() {
-    for how in ["direct", "doubling", "halving"] {
+    for how in ["auto", "direct", "doubling", "halving"] {
         let job = Job::new(4).env("SHMEM_FT_COLLECTIVES", how);
         ok(&job.program(&program("conform"), &["pairs"]).run());
     }
+}
+
+/// Trees of one and of two levels; the root changes in the second half.
+#[test]
+fn small_broadcasts_run_ahead() {
+    let ahead = program("ahead");
+    let right = |job: Job, lost: bool| {
+        let outcome = job.mode("raid5").program(&ahead, &[]).run();
+        outcome.status(0).check(outcome.out == "ahead ok\n", "right data was expected");
+        outcome.check(outcome.err.contains("lost 1") == lost, "each loss was expected");
+    };
+    for pes in [2, 3, 5, 11] {
+        right(Job::new(pes), false);
+    }
+    for kill in ["1@2", "0@5", "2@7"] {
+        right(Job::new(4).kill(&[kill]), true);
+    }
+    right(Job::new(4).args(&["--nodes", "4", "--kill-node", "1@4"]), true);
 }
 
 /// Output is kept whatever a PE is doing when another one ends the job.

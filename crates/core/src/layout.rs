@@ -51,12 +51,14 @@ pub const BASE_ALIGN: usize = 1 << 42;
 pub const WORK_TEAMS: usize = 64;
 /// Words per team, of 8 bytes each.
 pub const TEAM_WORDS: usize = 256;
-/// Slots of a team in use at a time; it has twice as many.
+/// Most rounds of a collective, each with a slot of its own.
 pub const WORK_ROUNDS: usize = 16;
+/// Slots of a team in use at a time; it has twice as many. The last one is that of broadcasts.
+const WORK_SLOTS: usize = WORK_ROUNDS + 1;
 /// Bytes of a slot.
 pub const WORK_SLOT: usize = 16 << 10;
 /// Bytes of the work area; pages that a program does not use are never touched.
-const WORK: usize = WORK_TEAMS * 2 * WORK_ROUNDS * WORK_SLOT;
+const WORK: usize = WORK_TEAMS * 2 * WORK_SLOTS * WORK_SLOT;
 /// Bytes of the event ring.
 pub const TRACE: usize = 64 << 10;
 /// Maximum size of an executable's statics, in bytes.
@@ -204,10 +206,11 @@ impl Layout {
         self.teams + team * TEAM_WORDS * 8
     }
 
-    /// Returns the offset of slot `round` of a team; the two sets are used in turn.
+    /// Returns the offset of slot `round` of a team, or of its slot of broadcasts at
+    /// [`WORK_ROUNDS`]; the two sets are used in turn.
     pub fn slot(&self, team: usize, set: usize, round: usize) -> usize {
-        assert!(team < WORK_TEAMS && set < 2 && round < WORK_ROUNDS, "{team}, {set}, {round}");
-        self.work + ((2 * team + set) * WORK_ROUNDS + round) * WORK_SLOT
+        assert!(team < WORK_TEAMS && set < 2 && round < WORK_SLOTS, "{team}, {set}, {round}");
+        self.work + ((2 * team + set) * WORK_SLOTS + round) * WORK_SLOT
     }
 
     /// Returns the offset of the dirty map of this process's writes to PE `pe`.
@@ -263,7 +266,7 @@ mod tests {
             for pair in ends.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
             }
-            let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
+            let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS);
             assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.trace));
             let inner = |at: usize| at > l.changes && at < l.snapshots[0];
             assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));

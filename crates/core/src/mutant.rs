@@ -179,6 +179,10 @@ rules! {
     // Between PEs.
     /// The operands of a reduction are combined sequentially, not in the tree.
     OrderOfThePes = "order-of-the-pes", unit, "a_stack_combines_in_the_tree";
+    /// The data of a broadcast is overwritten before a child has taken it.
+    PushedOver = "pushed-over", processes, "small_broadcasts_run_ahead";
+    /// A broadcast from another root than the last begins without a meeting.
+    RootFollowed = "root-followed", processes, "small_broadcasts_run_ahead";
     /// A message from a dead incarnation is accepted.
     StaleAccepted = "stale-accepted", unit, "an_answer_of_the_dead_is_not_taken_for_one";
     /// A decision is made before all PEs hold it.

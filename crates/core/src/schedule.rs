@@ -10,10 +10,10 @@
 //! writes it to all PEs, which is the allgather. The barrier pattern is in [`crate::rounds`], which
 //! the barrier over all PEs uses, too.
 //!
-//! PEs that map each other need nothing else: each reads the others' memory in place, and
-//! forwarding gains nothing. Between nodes each step costs a message, and fewer or larger messages
-//! are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs and forward blocks, each
-//! leader in [`ScheduleRound`]s:
+//! PEs that map each other read the others' memory in place; forwarding pays only where it saves
+//! them a meeting (small reductions and broadcasts). Between nodes each step costs a message, and
+//! fewer or larger messages are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs
+//! and forward blocks, each leader in [`ScheduleRound`]s:
 //!
 //! ```text
 //! tree     binomial tree, from the root to all        ceil(log2 size) rounds, all blocks
@@ -24,8 +24,10 @@
 //!
 //! A long broadcast is a scatter and a spread. [`is_long`] decides if a broadcast is long, and
 //! between spread and ring. Reductions, which combine the data they forward, are in [`reduction`],
-//! the all-to-all exchange of blocks in [`bruck`].
+//! the all-to-all exchange of blocks in [`bruck`], small broadcasts of PEs that map each other in
+//! [`kary`].
 pub mod bruck;
+pub mod kary;
 pub mod reduction;
 
 use std::ops::Range;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! mapped            barrier (all sources ready), each PE reads its data, barrier (all have read)
+//! .. if small       a broadcast or a reduction passes through slots, without a barrier (`push.rs`)
 //! for all           between nodes, the leaders relay data that is for all PEs (`relay.rs`)
 //! for one           data for one PE is put there, or relayed in small blocks (`exchange.rs`)
 //! reduction         each PE reduces a share of the elements: it reads them from all sources, in
@@ -26,6 +27,7 @@ use raidshmem_runtime::pgas::Fault;
 use super::exchange::{self, Actors};
 use super::merge::{self, Operator, with_scratch};
 use super::movement::{Move, Movement};
+use super::push;
 use super::reduction::{Order, Reduction};
 use super::relay::{Relay, joined};
 use crate::openshmem::bits::Zero;
@@ -70,6 +72,11 @@ fn give(of: &Movement, taker: usize, one: Move) {
 /// Moves the same data to all members.
 fn for_all(of: &Movement) -> Result<(), Fault> {
     let group = &of.group;
+    if let Some(root) = of.root()
+        && let Some(slots) = with_slots(group, of.block.bytes())
+    {
+        return push::broadcast(&slots, of, root);
+    }
     let nodes = group.nodes(of.root().map(|(root, _)| root));
     if let Some(nodes) = nodes.as_deref() {
         group.meet_by(Some(nodes))?;
@@ -221,6 +228,9 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing(of, nodes);
     }
+    if let Some(slots) = with_slots(group, of.count * size_of::<T>()) {
+        return Actors::all(&slots).double((of.dest, of.source), of.count, slots.turn(), of.op);
+    }
     group.meet()?;
     all_of(group).reduce(of.source, of.count, of.op, |first, result| {
         for index in group.partners() {
@@ -228,6 +238,11 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
         }
     });
     group.meet()
+}
+
+/// Returns the group with slots of a collective that is small enough for them.
+fn with_slots(group: &Group, bytes: usize) -> Option<Group> {
+    if bytes <= push::SMALL { push::slots_of(group) } else { None }
 }
 
 /// Divides the elements among all members of a group.

@@ -3,7 +3,7 @@
 //! ```text
 //! merge      one member combines the operands of all
 //! data       movement  bytes from sources to destinations     reduction  elements combined
-//! executors  direct    members read each other's sources, or forward data (relay, exchange)
+//! executors  direct    members read each other's sources, or forward data (relay, exchange, push)
 //!            logged    the contributions of all members are in logs
 //!            living    the live members agree on the data they have read
 //! ```
@@ -18,6 +18,7 @@ mod living;
 mod logged;
 mod merge;
 mod movement;
+pub mod push;
 mod reduction;
 mod relay;
 

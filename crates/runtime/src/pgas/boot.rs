@@ -61,7 +61,7 @@ use super::world::watch::TouchedPes;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.
-pub(super) const THREAD_MULTIPLE: i32 = 3;
+pub(in crate::pgas) const THREAD_MULTIPLE: i32 = 3;
 
 /// The crate that a program links, as far as this one must know it.
 #[derive(Debug, Clone, Copy)]

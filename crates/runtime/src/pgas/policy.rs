@@ -169,6 +169,12 @@ impl LossResponse<'_> {
         }
     }
 
+    /// Returns true if collectives may count calls in words of a team. In a job with logs they may
+    /// not: a substitute repeats no call before its checkpoint, while others go on counting.
+    pub fn keeps_counts(self) -> bool {
+        self.world.always_rolls_all_back()
+    }
+
     /// Waits until words are `ready`, or until the PE that should make them so `is_gone`: lost for
     /// good, or with rollback, any PE lost.
     pub fn wait_for_partner(

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::pgas::boot::THREAD_MULTIPLE;
 use raidshmem_core::settings::Collectives;
 use raidshmem_core::view::View;
 
@@ -33,6 +34,11 @@ impl Topology<'_> {
             Collectives::Direct => false,
             Collectives::Nodes | Collectives::Doubling | Collectives::Halving => true,
         }
+    }
+
+    /// Returns true if several threads of a PE may be in collectives.
+    pub fn is_threaded(self) -> bool {
+        self.world.thread_level >= THREAD_MULTIPLE
     }
 
     /// Returns the node of each of `pes`; by some settings every PE is on a node of its own. All

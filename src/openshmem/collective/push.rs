@@ -1,0 +1,126 @@
+//! Small broadcasts of PEs that map each other: a parent writes data into slots of its children.
+//!
+//! ```text
+//! own words   TURN   broadcasts so far           ROOT   the last root
+//!             GIVEN  data given, by set          TAKEN  data that children took, by set
+//!             FULL   the turn of the data in a slot, by set
+//! ```
+//!
+//! There is no meeting: a root returns once its children's slots are written. It is at most two
+//! calls ahead of a child, because there are two slots, used in turn, and a parent writes one only
+//! when the children have taken what it gave them there before. That is known only while parents
+//! stay parents, so all PEs meet when the root changes. The words of a PE are changed by itself,
+//! except `FULL`, by its parent, and `TAKEN`, by its children. So they can be zeroed for another
+//! team once the children of the last broadcasts have taken their data.
+//!
+//! Small reductions need no such words: `exchange.rs`.
+
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::schedule::kary;
+use raidshmem_runtime::pgas::{self, Fault};
+
+use super::merge::with_scratch;
+use super::movement::Movement;
+use crate::openshmem::group::{Group, PUSH_WORDS};
+use crate::openshmem::memory::rma;
+use crate::openshmem::memory::slots;
+use crate::openshmem::team::Team;
+
+/// Bytes of the largest collective that passes through slots between PEs that map each other:
+/// beyond it, copying twice takes longer than a second meeting.
+pub const SMALL: usize = 2 << 10;
+
+const TURN: usize = 0;
+const ROOT: usize = 1;
+const FULL: usize = 2;
+const TAKEN: usize = 4;
+const GIVEN: usize = 6;
+const _: () = assert!(GIVEN + 2 <= PUSH_WORDS);
+
+/// Returns the team whose slots a small collective of mapped PEs uses, if there is one.
+pub fn slots_of(group: &Group) -> Option<Group> {
+    let world = pgas::world();
+    if !world.loss_response().keeps_counts() || group.nodes(None).is_some() {
+        return None;
+    }
+    let all = || group.list.is_none() && group.stride == 1 && group.size == world.n_pes();
+    match group.has_slots() {
+        true => Some(*group),
+        // Threads may be in collectives of different active sets.
+        false if all() && !world.topology().is_threaded() => {
+            Some(Group::of_team(group.call, Team::WORLD))
+        }
+        false => None,
+    }
+}
+
+/// Broadcasts the data of the root; `group` has slots.
+pub fn broadcast(
+    group: &Group,
+    of: &Movement,
+    (root, to_itself): (usize, bool),
+) -> Result<(), Fault> {
+    let (call, me, bytes) = (group.call, group.pe(group.index), of.block.bytes());
+    follow(group, root)?;
+    let own = |at| group.push_word(at, group.index);
+    let turn = own(TURN).load() + 1;
+    own(TURN).put_own(turn);
+    let set = (turn & 1) as usize;
+    let slot = group.push_slot(set);
+    let parent = kary::parent(group.index, group.size, root);
+    with_scratch(bytes, |data: &mut [u8]| {
+        match parent {
+            None => rma::fetch(call, data, of.source, me),
+            Some(_) => {
+                let full = own(FULL + set);
+                full.world().wait_until(|| group.waiting(), || full.load() == turn)?;
+                slots::pick(call, slot, data);
+            }
+        }
+        let children = kary::children(group.index, group.size, root);
+        if children.len() > 0 {
+            await_taken(group, set)?;
+            let given = own(GIVEN + set);
+            given.put_own(given.load() + children.len() as u64);
+        }
+        for child in children {
+            slots::leave(call, slot, data, group.pe(child));
+            group.push_word(FULL + set, child).after_puts().store(turn);
+        }
+        if let Some(parent) = parent {
+            group.push_word(TAKEN + set, parent).signal();
+        }
+        if parent.is_some() || to_itself {
+            rma::send(call, of.dest, data, me);
+        }
+        Ok(())
+    })
+}
+
+/// Waits until the children have taken what this PE gave them in a set.
+fn await_taken(group: &Group, set: usize) -> Result<(), Fault> {
+    let own = |at| group.push_word(at + set, group.index);
+    let (given, taken) = (own(GIVEN).load(), own(TAKEN));
+    let all_took = || breaks(Mutant::PushedOver) || taken.load() == given;
+    taken.world().wait_until(|| group.waiting(), all_took)
+}
+
+/// Leaves the words of a team as the next one expects them; no other PE changes them any more.
+pub fn end(group: &Group) {
+    if (0..2).all(|set| await_taken(group, set).is_ok()) {
+        (0..PUSH_WORDS).for_each(|at| group.push_word(at, group.index).put_own(0));
+    }
+}
+
+/// Meets the group if the last broadcast had another root.
+fn follow(group: &Group, root: usize) -> Result<(), Fault> {
+    let last = group.push_word(ROOT, group.index);
+    let (before, now) = (last.load(), root as u64 + 1);
+    if before != now {
+        last.put_own(now);
+        if before != 0 && !breaks(Mutant::RootFollowed) {
+            return group.meet();
+        }
+    }
+    Ok(())
+}
