@@ -1,5 +1,6 @@
 /*
  * ahead: small broadcasts and sums one after another, of roots that are ahead of PEs that pause.
+ * Half of the broadcasts are too large for that, and meet.
  *
  * The root changes its source as soon as a call returns. PE 0 prints `ahead ok`.
  */
@@ -8,7 +9,7 @@
 
 #include <unistd.h>
 
-enum { STEPS = 600, EVERY = 100, MOST = 2048, PAUSE_MOST = 400 };
+enum { STEPS = 600, EVERY = 100, MOST = 512, PAUSE_MOST = 400 };
 
 static long sync_words[SHMEM_BCAST_SYNC_SIZE];
 static unsigned char source[MOST], dest[MOST];

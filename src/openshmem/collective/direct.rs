@@ -72,11 +72,6 @@ fn give(of: &Movement, taker: usize, one: Move) {
 /// Moves the same data to all members.
 fn for_all(of: &Movement) -> Result<(), Fault> {
     let group = &of.group;
-    if let Some(root) = of.root()
-        && let Some(slots) = with_slots(group, of.block.bytes())
-    {
-        return push::broadcast(&slots, of, root);
-    }
     let nodes = group.nodes(of.root().map(|(root, _)| root));
     if let Some(nodes) = nodes.as_deref() {
         group.meet_by(Some(nodes))?;
@@ -89,6 +84,11 @@ fn for_all(of: &Movement) -> Result<(), Fault> {
                 pass_on(of, &relay, group.size * bytes, &block)
             }
         };
+    }
+    if let Some(root) = of.root()
+        && let Some(slots) = push::slots_of(group, of.block.bytes())
+    {
+        return push::broadcast(&slots, of, root);
     }
     group.meet()?;
     match of.root() {
@@ -228,7 +228,7 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing(of, nodes);
     }
-    if let Some(slots) = with_slots(group, of.count * size_of::<T>()) {
+    if let Some(slots) = push::slots_of(group, of.count * size_of::<T>()) {
         return Actors::all(&slots).double((of.dest, of.source), of.count, slots.turn(), of.op);
     }
     group.meet()?;
@@ -238,11 +238,6 @@ pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
         }
     });
     group.meet()
-}
-
-/// Returns the group with slots of a collective that is small enough for them.
-fn with_slots(group: &Group, bytes: usize) -> Option<Group> {
-    if bytes <= push::SMALL { push::slots_of(group) } else { None }
 }
 
 /// Divides the elements among all members of a group.

@@ -27,8 +27,8 @@ use crate::openshmem::memory::slots;
 use crate::openshmem::team::Team;
 
 /// Bytes of the largest collective that passes through slots between PEs that map each other:
-/// beyond it, copying twice takes longer than a second meeting.
-pub const SMALL: usize = 2 << 10;
+/// beyond it, two PEs with a processor each take less time to meet twice than to copy twice.
+const SMALL: usize = 256;
 
 const TURN: usize = 0;
 const ROOT: usize = 1;
@@ -37,10 +37,11 @@ const TAKEN: usize = 4;
 const GIVEN: usize = 6;
 const _: () = assert!(GIVEN + 2 <= PUSH_WORDS);
 
-/// Returns the team whose slots a small collective of mapped PEs uses, if there is one.
-pub fn slots_of(group: &Group) -> Option<Group> {
+/// Returns the team whose slots a collective of `bytes` bytes uses, if it is small and there is
+/// one; the PEs of the group map each other.
+pub fn slots_of(group: &Group, bytes: usize) -> Option<Group> {
     let world = pgas::world();
-    if !world.loss_response().keeps_counts() || group.nodes(None).is_some() {
+    if bytes > SMALL || !world.loss_response().keeps_counts() {
         return None;
     }
     let all = || group.list.is_none() && group.stride == 1 && group.size == world.n_pes();
