@@ -1,6 +1,7 @@
 //! Checkpoints on disk: a job that was killed completely restarts from them, a set that does not
 //! fit is refused with one line, and a failing disk only produces a warning.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -75,6 +76,29 @@ impl Store {
         let job = self.job("raid5", words).env("SHMEM_FT_STORE_INCREMENTAL", "0");
         let run = jacobi::job(job, LONG).with_orphans().until("set-2,");
         run.kill();
+    }
+
+    /// Returns the folder that acts as the disk of a node.
+    pub(super) fn node(&self, node: usize) -> PathBuf {
+        self.0.join(format!("node-{node}"))
+    }
+
+    /// Returns the sets on the disk of a node.
+    pub(super) fn sets_of(&self, node: usize) -> BTreeSet<u64> {
+        let entries = fs::read_dir(self.node(node)).expect("a disk").flatten();
+        let number = |name: String| name.strip_prefix("set-")?.parse().ok();
+        let names = entries.map(|entry| entry.file_name().into_string().expect("a plain name"));
+        names.filter_map(number).collect()
+    }
+
+    /// Runs `oshinfo store` on a set, or on all, in this folder; returns its status, and what it
+    /// writes to standard output and error.
+    pub(super) fn oshinfo_of(&self, given: &str, words: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
+        command.args(["store", given]).args(words).current_dir(&self.0);
+        let output = command.output().expect("oshinfo runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
     }
 
     pub(super) fn oshinfo(&self, words: &[&str]) -> Output {

@@ -48,7 +48,7 @@ impl Disks {
     }
 
     fn node(&self, node: usize) -> PathBuf {
-        self.0.0.join(format!("node-{node}"))
+        self.0.node(node)
     }
 
     fn wipe(&self, node: usize) {
@@ -57,12 +57,7 @@ impl Disks {
 
     /// Returns the sets of a node, the newest first.
     fn sets(&self, node: usize) -> Vec<u64> {
-        let entries = fs::read_dir(self.node(node)).expect("a disk").flatten();
-        let number = |name: String| name.strip_prefix("set-")?.parse().ok();
-        let names = entries.map(|entry| entry.file_name().into_string().expect("a plain name"));
-        let mut sets: Vec<u64> = names.filter_map(number).collect();
-        sets.sort_unstable_by_key(|&set| std::cmp::Reverse(set));
-        sets
+        self.0.sets_of(node).into_iter().rev().collect()
     }
 
     /// Returns the newest set that every node has.

@@ -4,8 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use super::HEAL;
 use super::disk::{LONG, Store, refused};
@@ -70,23 +68,12 @@ impl Disks {
         format!("{}@{set}", self.store.text())
     }
 
-    fn node(&self, node: usize) -> PathBuf {
-        self.store.0.join(format!("node-{node}"))
-    }
-
-    /// Returns the sets that a node has.
-    fn sets_of(&self, node: usize) -> BTreeSet<u64> {
-        let number = |name: String| name.strip_prefix("set-")?.parse().ok();
-        let entries = fs::read_dir(self.node(node)).expect("a disk").flatten();
-        let names = entries.map(|entry| entry.file_name().into_string().expect("a plain name"));
-        names.filter_map(number).collect()
-    }
-
     /// Returns the first set, of the initial groups, and the last that all nodes left have.
     fn sets(&self) -> [u64; 2] {
-        let others = (0..self.pes).filter(|&node| node != LOST).map(|node| self.sets_of(node));
+        let others =
+            (0..self.pes).filter(|&node| node != LOST).map(|node| self.store.sets_of(node));
         let all = others.reduce(|all, sets| all.intersection(&sets).copied().collect());
-        let (all, before) = (all.expect("nodes"), self.sets_of(LOST));
+        let (all, before) = (all.expect("nodes"), self.store.sets_of(LOST));
         let old = all.intersection(&before).next().copied().expect("one of the initial groups");
         [old, *all.difference(&before).last().expect("one of new groups")]
     }
@@ -94,25 +81,22 @@ impl Disks {
     /// Returns the node that the lost PE moved to: that which has its file in this set.
     fn home(&self, set: u64) -> usize {
         let name = format!("set-{set}/pe-{LOST}");
-        let has = |node: &usize| self.node(*node).join(&name).exists();
+        let has = |node: &usize| self.store.node(*node).join(&name).exists();
         (0..self.pes).find(has).expect("a node has its file")
     }
 
     /// Runs `run` while a node has no disk.
     fn without<R>(&self, node: usize, run: impl FnOnce() -> R) -> R {
         let away = self.store.0.join(format!("away-{node}"));
-        fs::rename(self.node(node), &away).expect("moved");
+        fs::rename(self.store.node(node), &away).expect("moved");
         let result = run();
-        fs::rename(&away, self.node(node)).expect("moved back");
+        fs::rename(&away, self.store.node(node)).expect("moved back");
         result
     }
 
     fn oshinfo(&self, given: &str, words: &[&str]) -> (Option<i32>, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
-        command.args(["store", given]).args(words).current_dir(&self.store.0);
-        let output = command.output().expect("oshinfo runs");
-        let (out, err) = (&output.stdout, &output.stderr);
-        (output.status.code(), String::from_utf8_lossy(&[&out[..], err].concat()).into_owned())
+        let (status, out, err) = self.store.oshinfo_of(given, words);
+        (status, out + &err)
     }
 
     /// Returns the checkpoint of a set.
@@ -221,8 +205,8 @@ fn a_job_falls_back_to_a_set_of_new_groups() {
         let mut run = disks.healed();
         let home = disks.home(disks.sets()[1]);
         // Another file in its place: that node writes no set any more.
-        fs::rename(disks.node(home), disks.store.0.join("away")).expect("moved");
-        fs::write(disks.node(home), "no folder").expect("written");
+        fs::rename(disks.store.node(home), disks.store.0.join("away")).expect("moved");
+        fs::write(disks.store.node(home), "no folder").expect("written");
         run.wait_for("is not on disk");
         let other = (0..pes).find(|node| ![home, LOST].contains(node)).expect("a node");
         let nth = |node| node - usize::from(node > LOST); // among the agents that are left
@@ -242,8 +226,8 @@ fn sets_of_old_and_new_groups_are_verified_repaired_and_extracted() {
     let sets = disks.sets();
     let home = disks.home(sets[1]);
     for node in 0..4 {
-        for set in disks.sets_of(node).into_iter().filter(|set| !sets.contains(set)) {
-            fs::remove_dir_all(disks.node(node).join(format!("set-{set}"))).expect("removed");
+        for set in disks.store.sets_of(node).into_iter().filter(|set| !sets.contains(set)) {
+            fs::remove_dir_all(disks.store.node(node).join(format!("set-{set}"))).expect("removed");
         }
     }
     let text = disks.store.text();
@@ -251,7 +235,7 @@ fn sets_of_old_and_new_groups_are_verified_repaired_and_extracted() {
     assert_eq!(status, Some(0), "{listed}");
     let whole = sets.map(|set| disks.extract(set));
     assert_ne!(whole[0], whole[1]);
-    fs::remove_dir_all(disks.node(home)).expect("its disk is wiped");
+    fs::remove_dir_all(disks.store.node(home)).expect("its disk is wiped");
     let (status, listed) = disks.oshinfo(text, &["--verify"]);
     assert_eq!(status, Some(0), "{listed}");
     for (set, lost) in sets.into_iter().zip([format!("PE {home}"), format!("PEs {home},{LOST}")]) {

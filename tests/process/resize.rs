@@ -2,7 +2,6 @@
 //! which was never interrupted.
 
 use std::fs;
-use std::process::Command;
 
 use rustix::process::Signal;
 
@@ -76,13 +75,7 @@ fn objects_are_listed_and_written_for_numpy_and_nothing_is_overwritten() {
     let store = Store::new();
     fill(&store, "local");
     fs::remove_dir_all(store.0.join("node-3")).expect("its disk is wiped");
-    let oshinfo = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
-        command.args(["store", store.text()]).args(words).current_dir(&store.0);
-        let output = command.output().expect("oshinfo runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
-    };
+    let oshinfo = |words: &[&str]| store.oshinfo_of(store.text(), words);
     let (status, listed, _) = oshinfo(&["--objects"]);
     assert_eq!(status, Some(0), "{listed}");
     for object in ["static:swept  8 bytes", "heap:row[0]  120024 bytes", "heap:row[1]"] {

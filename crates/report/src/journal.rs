@@ -148,16 +148,9 @@ mod tests {
     use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 
     fn checkpoint(number: u64, seconds: u64) -> Event {
-        let took = Duration::from_millis(number % 7 + 1);
-        let number = CheckpointNumber(number);
-        let report = ProgressReport::Checkpoint {
-            number,
-            places: ViewNumber(0),
-            bytes: 1,
-            kept: 1,
-            took,
-            changed: None,
-        };
+        let (took, changed) = (Duration::from_millis(number % 7 + 1), None);
+        let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
+        let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
         Event { time: Duration::from_secs(seconds), what: report.into() }
     }
 

@@ -140,12 +140,10 @@ impl Cluster {
     /// Kills a PE after each of these checkpoints, and resumes from there.
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
-            let (number, took, changed) = (CheckpointNumber(number), Duration::ZERO, None);
-            let (places, bytes, kept) = (ViewNumber(0), 1, 1);
-            let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
-            self.says(0, PeMessage::Report(report));
+            falling::checkpoint(self, number);
             self.die(pe);
-            let (checkpoint, view) = (number, self.machine.view().number);
+            let (checkpoint, view) = (CheckpointNumber(number), self.machine.view().number);
+            let took = Duration::ZERO;
             self.says(0, PeMessage::Report(ProgressReport::Resumed { checkpoint, view, took }));
         }
     }

@@ -18,16 +18,11 @@ fn raid5() -> Settings {
     settings(BackupMode::Raid5)
 }
 
-fn checkpoint(cluster: &mut Cluster, number: u64) {
-    let (number, took, changed) = (CheckpointNumber(number), Duration::ZERO, None);
-    let report = ProgressReport::Checkpoint {
-        number,
-        places: ViewNumber(0),
-        bytes: 1,
-        kept: 1,
-        took,
-        changed,
-    };
+/// Reports that PE 0 has saved a checkpoint in the initial groups.
+pub(super) fn checkpoint(cluster: &mut Cluster, number: u64) {
+    let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
+    let (took, changed) = (Duration::ZERO, None);
+    let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
     cluster.says(0, PeMessage::Report(report));
 }
 
