@@ -9,21 +9,13 @@ use crate::settings::Substitute;
 fn stored(settings: &Settings, spares: usize) -> Cluster {
     let settings = Settings { store: Some("/sets".into()), ..settings.clone() };
     let mut cluster = Cluster::four(&settings, spares);
-    checkpoint(&mut cluster, 1);
+    cluster.checkpoint(1);
     cluster.event(MembershipEvent::SetStored);
     cluster
 }
 
 fn raid5() -> Settings {
     settings(BackupMode::Raid5)
-}
-
-/// Reports that PE 0 has saved a checkpoint in the initial groups.
-pub(super) fn checkpoint(cluster: &mut Cluster, number: u64) {
-    let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
-    let (took, changed) = (Duration::ZERO, None);
-    let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
-    cluster.says(0, PeMessage::Report(report));
 }
 
 /// Every living PE reports that more is lost than the parity covers.
@@ -78,7 +70,7 @@ fn fall(cluster: &mut Cluster, number: u64) {
 #[test]
 fn all_pes_begin_again_in_new_memory_from_disk() {
     let mut cluster = stored(&raid5(), 0);
-    checkpoint(&mut cluster, 2);
+    cluster.checkpoint(2);
     cluster.event(MembershipEvent::NodeLost { node: 3 });
     give_up(&mut cluster);
     assert_eq!(killed(&cluster).len(), 4);
@@ -165,7 +157,7 @@ fn without_a_set_on_disk_the_job_ends() {
 #[test]
 fn a_job_falls_only_so_often_without_progress() {
     let mut cluster = stored(&Settings { max_restarts: 2, ..raid5() }, 0);
-    checkpoint(&mut cluster, 8);
+    cluster.checkpoint(8);
     for _ in 0..2 {
         fall(&mut cluster, 8);
         resume(&mut cluster, 8);
@@ -176,7 +168,7 @@ fn a_job_falls_only_so_often_without_progress() {
     assert!(words.contains("began from disk 2 times") && words.contains("RESTARTS=2"), "{words}");
     let mut cluster = stored(&Settings { max_restarts: 1, ..raid5() }, 0);
     for number in [10, 20, 40, 70] {
-        checkpoint(&mut cluster, number);
+        cluster.checkpoint(number);
         fall(&mut cluster, number);
         resume(&mut cluster, number);
         assert!(cluster.end.is_none(), "it came further each time");
@@ -191,7 +183,7 @@ fn only_a_job_that_lost_nodes_and_got_on_is_requeued() {
         fall(&mut cluster, 1);
         resume(&mut cluster, 1);
         if gets_on {
-            checkpoint(&mut cluster, 2);
+            cluster.checkpoint(2);
         }
         if with_node {
             cluster.event(MembershipEvent::NodeLost { node: 3 });
