@@ -145,6 +145,24 @@ fn each_node_can_be_drained_and_nothing_is_computed_again() {
     }
 }
 
+/// The other PEs tell its PE of the drain, which waits in the checkpoint as they do.
+#[test]
+fn a_node_that_learns_of_a_drain_too_late_waits_too() {
+    let right = sum_of_a_whole_job("1");
+    for spares in ["1", "0"] {
+        let mut run = paused(&["--spares", spares]);
+        let late = run.agents()[2].pid;
+        signal(late, Signal::STOP);
+        accepted(&run, 1);
+        let_on(&run);
+        run.wait_for(&format!("node 1 leaves the job after checkpoint {AT}"));
+        signal(late, Signal::CONT);
+        let outcome = run.finish();
+        assert_eq!(sum(&outcome), right, "{outcome}");
+        repeats_nothing(&outcome, STEPS);
+    }
+}
+
 /// A checkpoint comes whenever one is due, here in the middle of a computation.
 #[test]
 fn a_program_that_knows_of_no_drain_has_the_right_sum() {

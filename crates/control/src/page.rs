@@ -83,6 +83,13 @@ impl Page {
         self.word(6)
     }
 
+    /// Returns the word of the last such request that is over; 0 before the first. A PE may learn
+    /// of a request by others, before or after it is published here.
+    #[inline]
+    pub fn drains_over(&self) -> &AtomicU64 {
+        self.word(7)
+    }
+
     fn words(&self) -> ViewWords<'_> {
         let [first, number, local] = [0, 1, LOCAL].map(|index| self.word(index));
         let members = (0..self.n_pes).map(|pe| self.word(HEADER / 8 + pe)).collect();

@@ -293,8 +293,10 @@ pub enum Down {
     Dump { question: u32, events: bool },
     /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
-    /// Announce to the PEs that some of them move after the next checkpoint, or that all stay.
-    Drain(Option<MoveRequest>),
+    /// Announce to the PEs that some of them move after the next checkpoint.
+    Drain(MoveRequest),
+    /// Announce to the PEs that all requests up to that number are over: no PE waits for them.
+    DrainOver { serial: u32 },
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// More of PE 0's standard input; no bytes mark its end.

@@ -18,10 +18,10 @@
 //! ```
 //! PEs that move to a node that has joined are killed instead of their nodes.
 //!
-//! Invariants: one request at a time; PEs never wait for a request that was withdrawn,
-//! since each request has a number of its own; PEs see the loss of the node before the end of its
-//! request, so that none continues; a node is killed only if the job survives its loss at
-//! that moment.
+//! Invariants: one request at a time; PEs wait for a request, whether or not their own agent
+//! already knows it, until the launcher says that its number is over; PEs see the loss of the node
+//! before the end of its request, so that none continues; a node is killed only if the job survives
+//! its loss at that moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,7 +174,7 @@ impl Drains {
                 DrainStage::Leaving { checkpoint: last, gone: BTreeSet::new() }
             }
             Some(_) => {
-                site.nodes.send(&Down::Drain(Some(request)), out);
+                site.nodes.send(&Down::Drain(request), out);
                 DrainStage::Requested { waiting: BTreeMap::new() }
             }
         };
@@ -197,7 +197,7 @@ impl Drains {
         if !pes.is_empty() {
             self.serial += 1;
             let request = MoveRequest { serial: self.serial, node, joins: true };
-            site.nodes.send(&Down::Drain(Some(request)), out);
+            site.nodes.send(&Down::Drain(request), out);
             let stage = DrainStage::Requested { waiting: BTreeMap::new() };
             self.open = Some(Drain { request, stage, joining: (pes.clone(), room - pes.len()) });
         }
@@ -271,8 +271,14 @@ impl Drains {
     /// Forgets the drain under way. PEs that wait for it go on.
     pub fn withdraw(&mut self, nodes: &LivingNodes, out: &mut Decisions) {
         if self.open.take().is_some() {
-            nodes.send(&Down::Drain(None), out);
+            self.release(nodes, out);
         }
+    }
+
+    /// Tells the PEs that wait for the last request that it is over. They may know of it only by
+    /// other PEs, so its absence tells them nothing.
+    pub fn release(&self, nodes: &LivingNodes, out: &mut Decisions) {
+        nodes.send(&Down::DrainOver { serial: self.serial }, out);
     }
 
     /// Takes note of the loss of a node with these PEs, before the view shows it. Returns the line

@@ -63,7 +63,8 @@ impl DrawnJob {
                     self.running.push((proc, node));
                     self.pending.push(MembershipEvent::Message { proc, what: PeMessage::Hello });
                 }
-                Down::Drain(request) => self.drain = request,
+                Down::Drain(request) => self.drain = Some(request),
+                Down::DrainOver { .. } => self.drain = None,
                 Down::Kill { proc } => {
                     self.pending.push(MembershipEvent::Ended { proc, how: Ended::Killed(9) });
                 }

@@ -355,7 +355,7 @@ impl Membership {
                 self.members.show(&self.nodes, &mut self.out);
             }
             if all && !self.out.is_ended() {
-                self.nodes.send(&Down::Drain(None), &mut self.out); // after the view: see `drain`
+                self.drains.release(&self.nodes, &mut self.out); // after the view: see `drain`
             }
             return;
         }
@@ -446,7 +446,7 @@ impl Membership {
             self.members.show(&self.nodes, &mut self.out);
         }
         if is_drained && !self.out.is_ended() {
-            self.nodes.send(&Down::Drain(None), &mut self.out); // after the view: see `drain`
+            self.drains.release(&self.nodes, &mut self.out); // after the view: see `drain`
         }
     }
 }

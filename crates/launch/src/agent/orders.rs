@@ -9,9 +9,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::message::{Answer, AssignmentMessage, Down, ProcId, ToPe, Up};
 use raidshmem_core::quantity::Pe;
@@ -93,17 +94,12 @@ impl Agent {
             }
             Down::Show(view) => self.show(&view)?,
             Down::Dump { question, events } => self.dump(question, events)?,
-            Down::Finish => {
-                self.page.finished().store(1, Ordering::SeqCst);
-                self.procs.ring();
-            }
-            Down::PreludesKept => {
-                self.page.preludes_kept().store(1, Ordering::SeqCst);
-                self.procs.ring();
-            }
-            Down::Drain(request) => {
-                self.page.drain().store(MoveRequest::pack(request), Ordering::SeqCst);
-                self.procs.ring();
+            Down::Finish => self.publish(Page::finished, 1),
+            Down::PreludesKept => self.publish(Page::preludes_kept, 1),
+            Down::Drain(request) => self.publish(Page::drain, MoveRequest::pack(Some(request))),
+            Down::DrainOver { serial } => {
+                self.publish(Page::drain, MoveRequest::pack(None));
+                self.publish(Page::drains_over, serial.into());
             }
             Down::Stopping => self.page.stopping().store(1, Ordering::SeqCst),
             Down::Look { proc } => {
@@ -126,6 +122,12 @@ impl Agent {
             Down::Kill { proc } => self.procs.kill(proc),
         }
         Ok(())
+    }
+
+    /// Stores a word of the page, and wakes the PEs.
+    fn publish(&mut self, word: impl Fn(&Page) -> &AtomicU64, value: u64) {
+        word(&self.page).store(value, Ordering::SeqCst);
+        self.procs.ring();
     }
 
     /// Publishes a view to the PEs.

@@ -7,7 +7,7 @@
 //!
 //! Invariant: the launcher kills the node, or the PEs that move, only once each of these PEs has
 //! reported that it waits, which means that every PE has the checkpoint. A wait ends with any loss,
-//! and with the request.
+//! and when the launcher says that the request is over.
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::Call;
@@ -35,7 +35,7 @@ pub(super) fn wait_after(world: &World, number: CheckpointNumber) -> bool {
     }
     world.wait_raw(
         || world.waiting_for_all(call),
-        || world.members.faulted() || world.members.drain() != Some(request),
+        || world.members.faulted() || world.members.is_drain_over(request),
     );
     world.loss_response().interrupted()
 }

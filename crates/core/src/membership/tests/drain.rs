@@ -25,7 +25,8 @@ fn ask(cluster: &mut Cluster, node: u32) -> MoveRequest {
 /// Returns the request that PEs of node 0 know.
 fn known(cluster: &Cluster) -> Option<MoveRequest> {
     let sent = cluster.sent.iter().rev().find_map(|(_, message)| match message {
-        Down::Drain(request) => Some(*request),
+        Down::Drain(request) => Some(Some(*request)),
+        Down::DrainOver { .. } => Some(None),
         _ => None,
     });
     sent.flatten()
@@ -64,7 +65,7 @@ fn leave(cluster: &mut Cluster, node: u32, pes: &[u32]) {
     cluster.event(MembershipEvent::NodeLost { node });
     assert_eq!(known(cluster), None);
     let sent = cluster.sent[before..].iter().map(|(_, message)| message);
-    let order = sent.filter(|message| matches!(message, Down::Show(_) | Down::Drain(_)));
+    let order = sent.filter(|message| matches!(message, Down::Show(_) | Down::DrainOver { .. }));
     let first = order.into_iter().next();
     assert!(matches!(first, Some(Down::Show(_))), "PEs that wait see the loss first: {first:?}");
 }

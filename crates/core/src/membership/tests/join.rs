@@ -17,7 +17,7 @@ fn join(cluster: &mut Cluster, room: Option<usize>) -> Option<MoveRequest> {
     cluster.event(MembershipEvent::Joined { node: 4, room });
     let sent = cluster.sent[before..].iter();
     sent.rev().find_map(|(_, message)| match message {
-        Down::Drain(request) => *request,
+        Down::Drain(request) => Some(*request),
         _ => None,
     })
 }

@@ -136,6 +136,11 @@ impl Membership {
         MoveRequest::unpack(self.page.drain().load(Ordering::SeqCst))
     }
 
+    /// Returns true if PEs no longer wait for a request.
+    pub(crate) fn is_drain_over(&self, request: MoveRequest) -> bool {
+        self.page.drains_over().load(Ordering::SeqCst) >= u64::from(request.serial)
+    }
+
     /// Notes the request that all PEs of a checkpoint have agreed on.
     pub(crate) fn agree_on_drain(&self, request: Option<MoveRequest>) {
         self.agreed_drain.store(MoveRequest::pack(request), Ordering::Relaxed);
