@@ -1907,6 +1907,8 @@ int pshmemx_ft_writable(void *addr, size_t len);
 void pshmemx_ft_event(void *ptr, size_t len);
 const char *pshmemx_ft_last_error(void);
 uint64_t pshmemx_ft_checkpoint_number(void);
+int pshmemx_ft_protected(uint64_t number);
+int pshmemx_ft_flush(void);
 int pshmemx_ft_need_checkpoint(void);
 int pshmemx_ft_should_stop(void);
 int pshmemx_ft_survives(int kind, int id);

@@ -60,6 +60,11 @@
  * shmemx_ft_event       records bytes that come from outside, such as a clock reading, random
  *                       numbers or input: with SHMEM_FT_ROLLBACK=local a PE that rolls back gets
  *                       the recorded bytes. Otherwise it does nothing
+ * shmemx_ft_protected   1 if a loss rolls the job back to that checkpoint or a later one, else 0. A
+ *                       checkpoint whose parity is computed in the background (SHMEM_FT_BACKGROUND)
+ *                       protects some time after its call has returned. Not collective
+ * shmemx_ft_flush       waits until the last checkpoint protects; FAILURE if a PE was lost before
+ *                       that, which the next shmem_checkpoint_all reports. Not collective
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all will save or report a loss,
  *                       0 if SHMEM_FT_INTERVAL makes it do neither
@@ -136,6 +141,8 @@ int shmemx_ft_writable(void *addr, size_t len);
 void shmemx_ft_event(void *ptr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
+int shmemx_ft_protected(uint64_t number);
+int shmemx_ft_flush(void);
 int shmemx_ft_need_checkpoint(void);
 int shmemx_ft_should_stop(void);
 int shmemx_ft_survives(int kind, int id);

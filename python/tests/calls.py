@@ -54,6 +54,7 @@ if original:
     private[0] = 100 + me
     assert raidshmem.need_checkpoint() and not raidshmem.should_stop()
     raidshmem.checkpoint_all()
+    assert raidshmem.flush() and raidshmem.protected(2) and not raidshmem.protected(3)
     assert raidshmem.checkpoint_number() == 2
     assert raidshmem.survives(0, me) and raidshmem.survives(0, pes) is None
     private[0] = -1

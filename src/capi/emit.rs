@@ -260,6 +260,11 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_event       records bytes that come from outside, such as a clock reading, random
  *                       numbers or input: with SHMEM_FT_ROLLBACK=local a PE that rolls back gets
  *                       the recorded bytes. Otherwise it does nothing
+ * shmemx_ft_protected   1 if a loss rolls the job back to that checkpoint or a later one, else 0. A
+ *                       checkpoint whose parity is computed in the background (SHMEM_FT_BACKGROUND)
+ *                       protects some time after its call has returned. Not collective
+ * shmemx_ft_flush       waits until the last checkpoint protects; FAILURE if a PE was lost before
+ *                       that, which the next shmem_checkpoint_all reports. Not collective
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all will save or report a loss,
  *                       0 if SHMEM_FT_INTERVAL makes it do neither

@@ -302,6 +302,13 @@ family! { EXTENSION: "Fault tolerance: extensions";
         pgas::world();
         ft::checkpoint_number()
     }
+    ONE "shmemx_ft_protected" "" [header "ft"] (number: u64) -> c_int {
+        pgas::world();
+        c_int::from(ft::protected(number))
+    }
+    ONE "shmemx_ft_flush" "" [header "ft"] () -> c_int {
+        ft::flush()
+    }
     ONE "shmemx_ft_need_checkpoint" "" [header "ft"] () -> c_int {
         pgas::world();
         c_int::from(ft::need_checkpoint())

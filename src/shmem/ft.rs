@@ -143,6 +143,25 @@ pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
     ft::checkpoint_number()
 }
 
+/// Returns true if a loss rolls the job back to checkpoint `number` or a later one. A checkpoint
+/// whose parity is computed in the background (`SHMEM_FT_BACKGROUND`) protects some time after its
+/// call has returned.
+pub fn protected(_shmem: &Shmem, number: u64) -> bool {
+    ft::protected(number)
+}
+
+/// Waits until the last checkpoint protects. Not collective.
+///
+/// # Errors
+/// [`Error::Fault`] if a PE was lost before that; the next [`checkpoint_all`] reports it.
+pub fn flush(shmem: &mut Shmem) -> Result<(), Error> {
+    let _alone = shmem;
+    match ft::flush() {
+        ft::SUCCESS => Ok(()),
+        _ => Err(Error::Fault(Fault::new())),
+    }
+}
+
 /// Adds a private value of this PE to every later checkpoint, so that a restart restores it. A
 /// substitute must protect these names, with types of the same size, in any order before its
 /// [`restart_pes`]; otherwise the job ends with an error that names the mismatch. A rollback to a

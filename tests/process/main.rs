@@ -7,6 +7,7 @@
 //!   [`local_rollback_apart`]: and then all PEs do;
 //!   [`local_rollback_place`]: whichever way its checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
+//! - [`background`]: parity that is computed while the program runs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than the parity covers, without a substitute
 //! - [`calls`]: calls as the specification defines them
@@ -65,6 +66,7 @@ macro_rules! of_each_mode {
     };
 }
 
+mod background;
 mod binding;
 mod calls;
 #[cfg(target_arch = "x86_64")]

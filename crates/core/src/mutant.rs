@@ -33,6 +33,12 @@ rules! {
     NoBarrierB = "no-barrier-b", explorer, "protocol::explore::deaths_anywhere";
     /// A PE copies before all PEs have encoded.
     NoBarrierA = "no-barrier-a", explorer, "protocol::explore::deaths_anywhere";
+    /// A checkpoint in parts lets the program continue while peers still copy.
+    CopiesNotMet = "copies-not-met", explorer, "protocol::explore::background";
+    /// The background computes parity from live memory, not from snapshots.
+    LiveProtected = "live-protected", explorer, "protocol::explore::background";
+    /// A snapshot that was copied ahead is copied again from live memory that has changed.
+    CopiedAgain = "copied-again", explorer, "protocol::explore::background";
     /// Recovery moves forward as soon as one survivor has encoded.
     ForwardTooEarly = "forward-too-early", explorer, "protocol::explore::deaths_anywhere";
     /// The new parity overwrites the agreed one.

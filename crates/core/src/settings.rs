@@ -113,6 +113,12 @@ pub enum SettingError {
         /// The requested mode.
         mode: BackupMode,
     },
+    /// Parity in the background without copies to compute it from, or for logs that end earlier.
+    #[error(
+        "SHMEM_FT_BACKGROUND=on: expected SHMEM_FT_SNAPSHOTS=2 and SHMEM_FT_ROLLBACK=global, since \
+         parity is computed from copies while the program runs"
+    )]
+    Background,
     /// Checkpoints on disk in a mode in which PEs keep no copy of their own data.
     #[error(
         "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as SHMEM_FT_BACKUP_MODE, not {}: \
@@ -212,6 +218,11 @@ impl Settings {
         }
         if snapshots > mode.slots().max(1) {
             return Err(SettingError::Snapshots { snapshots, mode });
+        }
+        if self.background == Background::On
+            && (snapshots != 2 || self.rollback != Rollback::Global)
+        {
+            return Err(SettingError::Background);
         }
         if self.store.is_some() && !mode.keeps_snapshot() {
             return Err(SettingError::Store(mode));

@@ -4,6 +4,7 @@
 //! all PEs back to the last agreed checkpoint; `algo_init` distinguishes an original from a
 //! substitute. Source: thesis, section 4.3.3.
 
+mod background;
 mod drain;
 mod heal;
 mod readonly;
@@ -62,6 +63,7 @@ pub fn checkpoint_all() -> i32 {
 pub fn save_all() -> i32 {
     let world = world();
     world.first_calls().end_prelude();
+    world.blocking().await_background();
     let _turn = world.store.lock.lock();
     if world.loss_response().is_local_rollback() {
         world.completion().checkpoint_locally();
@@ -83,6 +85,7 @@ pub fn save_all() -> i32 {
         }
     };
     let how = match result {
+        SUCCESS if !world.store.background.is_over() => "is copied",
         SUCCESS if world.store.agreed() < number => "is passed over",
         SUCCESS => "is agreed",
         _ => "failed",
@@ -215,6 +218,9 @@ fn save_at(
     world.call_sites().show_call(site, number);
     world.call_sites().choose(site);
     let result = save_all_of(world, protection, number, site);
+    if world.members.agreed_drain().is_some() {
+        world.blocking().await_background();
+    }
     let is_made = result == SUCCESS && world.store.agreed() == number;
     if !is_made || !drain::wait_after(world, number) {
         return result;
@@ -250,7 +256,11 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     if groups.places != last.places {
         pages::forget(&world.store); // parity of other groups is no base for a delta
     }
-    let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
+    let in_parts = groups.places == last.places && background::suits(world, &groups);
+    let (mut end, mut refusal) = match in_parts {
+        true => background::save(world, &groups),
+        false => protocol_memory::run(world, &groups, Call::Checkpoint),
+    };
     if end == At::Refused && world.call_sites().include_everything() {
         (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
@@ -275,6 +285,10 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
             world.sites.forget_diverged();
             world.timing.saved(began);
             scrub::start(world);
+            SUCCESS
+        }
+        At::Copied => {
+            world.timing.saved(began);
             SUCCESS
         }
         At::Passed => SUCCESS,
@@ -329,6 +343,7 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
 pub fn restart_pes() {
     let world = world();
     world.first_calls().end_prelude();
+    world.blocking().await_background();
     let _turn = world.store.lock.lock();
     if world.loss_response().acknowledges() {
         lock(&world.store.refused).restart();
@@ -412,6 +427,20 @@ pub fn faulted() -> bool {
     world().loss_response().interrupted()
 }
 
+/// Returns true if a loss rolls the job back to checkpoint `number` or a later one.
+pub fn protected(number: u64) -> bool {
+    number <= checkpoint_number()
+}
+
+/// Waits until the last checkpoint that returned [`SUCCESS`] protects, where parity is computed in
+/// the background (`SHMEM_FT_BACKGROUND`). Local; [`FAILURE`] if a PE was lost before that, which the
+/// next [`checkpoint_all`] reports.
+pub fn flush() -> i32 {
+    let world = world();
+    world.blocking().await_background();
+    if world.loss_response().interrupted() { FAILURE } else { SUCCESS }
+}
+
 /// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
     world().store.agreed().program()
@@ -435,6 +464,7 @@ pub fn last_error() -> Option<String> {
 /// and must not be used during this call, `checkpoint_all` and `restart_pes`.
 pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
     let world = world();
+    world.blocking().await_background();
     // SAFETY: the caller's promise.
     unsafe { world.memory.register(name, addr as usize, len) };
     if world.store.protection().is_none() {

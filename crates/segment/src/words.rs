@@ -42,7 +42,12 @@ pub enum Barrier {
     Program,
     /// The protocol's, in a checkpoint.
     Protocol,
+    /// The protocol's, of threads that compute parity while programs run.
+    Background,
 }
+
+/// The number of callers of barriers.
+pub const BARRIERS: usize = 3;
 
 /// One cache line of words.
 #[repr(C, align(64))]
@@ -98,7 +103,7 @@ pub struct Words {
     /// The words that wake the owner.
     pub bell: Line<Bell>,
     /// Barriers, by [`Barrier`] and level.
-    pub gates: [[Line<BarrierCounter>; LEVELS]; 2],
+    pub gates: [[Line<BarrierCounter>; LEVELS]; BARRIERS],
     /// The owner's last posts, by [`raidshmem_core::tree::post::Way`].
     pub posts: [Line<[AtomicU64; WORDS]>; 2],
     /// Findings of the owner's check.
@@ -110,7 +115,7 @@ pub struct Words {
     /// Its return addresses, innermost first, relative to the executable; 0 after the last.
     pub chain: Line<[AtomicU64; CHAIN]>,
     /// The barriers entered by the partner of each round of a meeting of nodes, by [`Barrier`].
-    pub node_rounds: [Line<[AtomicU64; ROUNDS]>; 2],
+    pub node_rounds: [Line<[AtomicU64; ROUNDS]>; BARRIERS],
     /// Futex word; 1 once the job is aborted, which ends the owner too.
     pub abort: Line<AtomicU32>,
     /// The waits of the owner's threads.

@@ -24,8 +24,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Agreed", "CheckpointSet", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array",
     "checkpoint_all", "checkpoint_number", "empty", "event", "exclude", "failed", "faulted",
-    "free", "get", "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault",
-    "protect", "put2", "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink",
+    "flush", "free", "get", "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault",
+    "protect", "protected", "put2", "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink",
     "survives", "zeros",
 ]  # fmt: skip
 
@@ -74,6 +74,8 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_event", None, [address, size]),
         ("shmemx_ft_last_error", ctypes.c_char_p, []),
         ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
+        ("shmemx_ft_protected", number, [ctypes.c_uint64]),
+        ("shmemx_ft_flush", number, []),
         ("shmemx_ft_need_checkpoint", number, []),
         ("shmemx_ft_should_stop", number, []),
         ("shmemx_ft_survives", number, [number, number]),
@@ -146,6 +148,17 @@ def algo_init() -> bool:
 def checkpoint_number() -> int:
     """Returns the number of the last agreed checkpoint, 0 before the first."""
     return int(_lib.shmemx_ft_checkpoint_number())
+
+
+def protected(checkpoint: int) -> bool:
+    """Returns True if a loss rolls the job back to that checkpoint or a later one."""
+    return bool(_lib.shmemx_ft_protected(checkpoint))
+
+
+def flush() -> bool:
+    """Waits until the last checkpoint protects (`SHMEM_FT_BACKGROUND`). Returns False if a PE was
+    lost before that, which the next `checkpoint_all` reports."""
+    return _lib.shmemx_ft_flush() == _SUCCESS
 
 
 def event(array: NDArray[Any]) -> None:

@@ -123,7 +123,8 @@ impl Driver {
     /// Returns a driver for a call that is about to begin, after checkpoint `agreed`.
     pub fn new(call: Call, agreed: CheckpointNumber) -> Driver {
         let (at, number) = match call {
-            Call::Checkpoint => (At::Enter, agreed.next()),
+            Call::Checkpoint | Call::Copy => (At::Enter, agreed.next()),
+            Call::Protect => (At::Encode, agreed.next()),
             Call::Restart | Call::Finalize => (At::Whole, agreed),
         };
         Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None, heals: false }
@@ -159,6 +160,11 @@ impl Driver {
     /// Returns how other PEs entered `shmem_finalize`, if this recovery found any there.
     pub fn ends(&self) -> Option<Ending> {
         self.ends
+    }
+
+    /// Returns true if parity is computed from snapshots: live memory has changed since.
+    pub fn reads_snapshots(&self, port: &impl Port) -> bool {
+        self.call == Call::Protect && !port.breaks(Mutant::LiveProtected)
     }
 
     /// Returns the number of checks of this PE's store in this call, the current one included.
@@ -227,8 +233,12 @@ impl Driver {
             },
             At::Agree if !port.agrees(self) => return Ok(Path::Refused),
             At::BarrierA if port.breaks(Mutant::NoBarrierA) => return Err(Outcome::Done),
+            At::BarrierCopied if port.breaks(Mutant::CopiesNotMet) => return Err(Outcome::Done),
+            At::Encode | At::Publish | At::Copy if self.call == Call::Protect => {
+                return Ok(Path::Ahead);
+            }
             At::Encode | At::Copy if port.in_turns() => return Ok(Path::InTurns),
-            At::MeetSettling if self.call == Call::Checkpoint => return Ok(Path::Report),
+            At::MeetSettling if !self.call.recovers() => return Ok(Path::Report),
             At::Finish => return Ok(self.finish(port)),
             At::Verify if self.number == CheckpointNumber::START => return Err(Outcome::Lost),
             At::Verify => self.checks += 1,
@@ -262,6 +272,11 @@ impl Driver {
             (true, Some(phase)) if phase.has(target) => Path::Inherits,
             (true, Some(_)) => Path::Forfeits,
             (false, Some(phase)) if phase.encoded() == Some(target) => Path::Copies,
+            (false, Some(Phase::Protected(n)))
+                if n == target && port.breaks(Mutant::CopiedAgain) =>
+            {
+                Path::Copies
+            }
             (false, Some(_)) => Path::Usual,
         }
     }
@@ -324,7 +339,8 @@ impl Driver {
         let path = match at {
             At::Finish if is_new => Path::Brings,
             At::Finish => Path::Copies,
-            At::MeetSettling if call == Call::Checkpoint => Path::Report,
+            At::MeetSettling if !call.recovers() => Path::Report,
+            At::Encode | At::Publish | At::Copy if call == Call::Protect => Path::Ahead,
             _ => Path::Usual,
         };
         let mut driver = Driver { call, at, path, done: 0, number, checks: 0, ends, heals: false };

@@ -10,6 +10,8 @@
 //! ```text
 //! checkpoint  Enter Intend BarrierQ Agree Compare BarrierC Encode Publish BarrierA
 //!             Copy BarrierB                                                     -> Saved
+//! in parts    Enter Intend BarrierQ Agree Compare CopyAhead BarrierCopied       -> Copied
+//!             Encode Publish BarrierA Copy                                      -> Saved
 //!             Enter Follow                                                      -> Passed
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
@@ -25,7 +27,13 @@
 //! has moved to a later view does not count; it makes the meeting impossible. A change of view is
 //! the outcome `Changed`, which leads back to `MeetSettling` in the new view.
 //!
-//! Invariants: no user code runs between `Publish` and the end of a call; a decision is written
+//! A checkpoint in parts has parity that is computed in the background: the call ends once all PEs
+//! have copied their live memory, and a thread of each PE takes the second part while the program
+//! runs. That part reads snapshots alone. A loss ends it ([`At::Interrupted`]), and the next call of
+//! the program waits for its end before anything else, so each PE is in one of the two at a time.
+//!
+//! Invariants: no user code runs between `Publish` and the end of a call, except that of a
+//! checkpoint in parts, of which nothing is copied any more then; a decision is written
 //! before any PE acts on it; the store of the chosen checkpoint is not overwritten before
 //! redundancy is restored.
 
@@ -41,6 +49,10 @@ mod words;
 pub enum Call {
     /// `shmem_checkpoint_all`.
     Checkpoint,
+    /// `shmem_checkpoint_all`, which ends before the parity is computed.
+    Copy,
+    /// The rest of that checkpoint, in the background.
+    Protect,
     /// `shmem_restart_pes`.
     Restart,
     /// `shmem_finalize`: the PE keeps its results, and serves PEs that roll back.
@@ -50,13 +62,13 @@ pub enum Call {
 impl Call {
     /// True if the call goes through a whole recovery, not only to the report of the fault.
     pub fn recovers(self) -> bool {
-        self != Call::Checkpoint
+        matches!(self, Call::Restart | Call::Finalize)
     }
 
     /// Returns the name of the call, for messages.
     pub const fn name(self) -> &'static str {
         match self {
-            Call::Checkpoint => "shmem_checkpoint_all",
+            Call::Checkpoint | Call::Copy | Call::Protect => "shmem_checkpoint_all",
             Call::Restart => "shmem_restart_pes",
             Call::Finalize => "a recovery in shmem_finalize",
         }
@@ -93,6 +105,10 @@ pub enum At {
     Copy,
     /// Barrier B.
     BarrierB,
+    /// Copy live memory into the free snapshot, before parity over it is computed.
+    CopyAhead,
+    /// Barrier: all PEs have copied, so the program may change memory again.
+    BarrierCopied,
     /// Wait until the current view has no dead PE; adopt it.
     Whole,
     /// Meet: every living PE has stopped.
@@ -136,6 +152,10 @@ pub enum At {
     Join,
     /// End: the checkpoint is agreed.
     Saved,
+    /// End: all PEs have copied their memory, which is not protected yet.
+    Copied,
+    /// End: a loss interrupted the background, and the next call settles it.
+    Interrupted,
     /// End: no checkpoint, because nothing was written since the restart and the other PEs have
     /// moved on.
     Passed,
@@ -176,8 +196,9 @@ impl Outcome {
 impl At {
     /// True for the end of a call.
     pub fn is_end(self) -> bool {
-        use At::{Passed, Refused, Reported, Resumed, Saved, Unrecoverable};
+        use At::{Copied, Interrupted, Passed, Refused, Reported, Resumed, Saved, Unrecoverable};
         matches!(self, Saved | Passed | Refused | Reported | Resumed | Unrecoverable)
+            || matches!(self, Copied | Interrupted)
     }
 }
 
@@ -211,6 +232,9 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (BarrierA, Changed, MeetSettling),
         (Copy, Done, BarrierB),
         (BarrierB, Done, Saved),
+        (CopyAhead, Done, BarrierCopied),
+        (BarrierCopied, Done, Copied),
+        (BarrierCopied, Changed, MeetSettling),
         (BarrierB, Changed, MeetSettling),
         (Whole, Done, MeetSettling),
         (MeetSettling, Done, Decide),
@@ -238,7 +262,16 @@ pub const TABLE: &[(At, Outcome, At)] = {
 
 /// Returns the state after `outcome` at `at`. None if the state cannot have that outcome.
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
-    use At::{Decide, MeetSettled, MeetSettling, Reported, Unrecoverable, Verify, Whole};
+    use At::{
+        CopyAhead, Decide, Interrupted, MeetSettled, MeetSettling, Reported, Saved, Unrecoverable,
+        Verify, Whole,
+    };
+    match (call, at, outcome) {
+        (Call::Copy, At::Compare, Outcome::Done) => return Some(CopyAhead),
+        (Call::Protect, At::Copy, Outcome::Done) => return Some(Saved),
+        (Call::Protect, _, Outcome::Changed) => return Some(Interrupted),
+        _ => {}
+    }
     match (call.recovers(), at, outcome) {
         // A substitute has no live memory to settle. Its adopted memory votes later, in a whole
         // view.
@@ -288,7 +321,7 @@ fn ends_with_the_view(at: At) -> bool {
 /// Draws the machine as a graph in the dot language.
 pub fn dot() -> String {
     let mut rows: Vec<String> = Vec::new();
-    for call in [Call::Checkpoint, Call::Restart] {
+    for call in [Call::Checkpoint, Call::Copy, Call::Restart] {
         for at in ALL {
             for outcome in Outcome::ALL {
                 if let Some(to) = next(call, at, outcome) {
@@ -304,7 +337,7 @@ pub fn dot() -> String {
 }
 
 /// All states.
-pub const ALL: [At; 39] = {
+pub const ALL: [At; 43] = {
     use At::*;
     [
         Enter,
@@ -320,6 +353,8 @@ pub const ALL: [At; 39] = {
         BarrierA,
         Copy,
         BarrierB,
+        CopyAhead,
+        BarrierCopied,
         Whole,
         MeetSettling,
         Decide,
@@ -341,6 +376,8 @@ pub const ALL: [At; 39] = {
         MeetReset,
         Join,
         Saved,
+        Copied,
+        Interrupted,
         Passed,
         Refused,
         Reported,
@@ -352,6 +389,8 @@ pub const ALL: [At; 39] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CALLS: [Call; 4] = [Call::Checkpoint, Call::Copy, Call::Protect, Call::Restart];
 
     /// A changed protocol must show as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` updates it.
     #[test]
@@ -367,7 +406,7 @@ mod tests {
     fn every_state_is_reached_and_every_end_is_one() {
         for at in ALL {
             let into = |from| {
-                [Call::Checkpoint, Call::Restart].into_iter().any(|call| {
+                CALLS.into_iter().any(|call| {
                     Outcome::ALL.into_iter().any(|outcome| next(call, from, outcome) == Some(at))
                 })
             };

@@ -32,6 +32,10 @@ pub enum Posted {
     Encoded,
     /// Its snapshot is being written.
     Copying,
+    /// Its snapshot is complete, before its parity.
+    Copied,
+    /// Its snapshot and its parity are complete.
+    Protected,
     /// It has the checkpoint.
     Agreed,
     /// It has the previous checkpoint, after a refusal.
@@ -50,6 +54,8 @@ impl Posted {
             Posted::Entering => Phase::Entering(number),
             Posted::Encoded => Phase::Encoded(number),
             Posted::Copying => Phase::Copying(number),
+            Posted::Copied => Phase::Copied(number),
+            Posted::Protected => Phase::Protected(number),
             Posted::Agreed => Phase::Agreed(number),
             Posted::Previous => Phase::Agreed(number.previous()),
             Posted::None => return None,
@@ -158,6 +164,8 @@ pub(super) enum Path {
     Usual,
     /// Two snapshots in turn: the new one is written with the parity.
     InTurns,
+    /// The snapshot was written before the parity, and live memory has changed since.
+    Ahead,
     /// Mode without snapshots.
     NoSnapshot,
     /// Refused checkpoint.
@@ -188,7 +196,17 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::Follow, _) => &[ShowCall, Op::Follow],
         (At::Intend, _) => &[Quiet, Pass(Point::Quiesce), Describe, Post(Entering)],
         (At::BarrierB, _) => &[Arrive, Await, Saved],
-        (At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierRefuse, _) => &[Arrive, Await],
+        (At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierRefuse | At::BarrierCopied, _) => {
+            &[Arrive, Await]
+        }
+        (At::CopyAhead, _) => &[
+            Void(Snapshot),
+            CopyLive,
+            Seal(Snapshot),
+            Post(Posted::Copied),
+            Watch,
+            Pass(Point::Copied),
+        ],
         (At::Agree, Path::Refused) => &[Post(Previous)],
         (At::Agree, _) => &[Prepare],
         (At::Compare, _) => &[Compare],
@@ -196,7 +214,9 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         // attempts would pass every checksum.
         (At::Encode, Path::InTurns) => &[Void(Slot), Void(Snapshot), Encode, StillJoined],
         (At::Encode, _) => &[Void(Slot), Encode, StillJoined],
+        (At::Publish, Path::Ahead) => &[Seal(Slot), Post(Protected), Pass(Point::Encoded)],
         (At::Publish, _) => &[Seal(Slot), Post(Encoded), Pass(Point::Encoded)],
+        (At::Copy, Path::Ahead) => &[Post(Agreed), SetAgreed, Saved],
         (At::Copy, Path::InTurns) => {
             &[Post(Copying), CopyLive, Seal(Snapshot), Post(Agreed), Watch, Pass(Point::Copied)]
         }

@@ -135,7 +135,8 @@ rules! {
     Global:
         "shmemx_ft_agree" "" "shmemx_ft_shrink" "" "shmemx_ft_failed" "" "shmemx_ft_on_fault" ""
         "shmemx_ft_put2" "" "shmemx_ft_get_checkpoint" "" "shmemx_ft_shadow" ""
-        "shmemx_ft_faulted" "" "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
+        "shmemx_ft_faulted" "" "shmemx_ft_protected" "" "shmemx_ft_flush" ""
+        "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
         "shmemx_ft_need_checkpoint" "" "shmemx_ft_should_stop" "" "shmemx_ft_survives" ""
         "shmemx_ft_set_open" "" "shmemx_ft_set_list" "" "shmemx_ft_set_read" ""
         "shmemx_ft_set_close" "" "shmemx_ft_set_error" "" "shmemx_ft_protect" ""

@@ -170,6 +170,27 @@ fn snapshots_depend_on_the_mode() {
 }
 
 #[test]
+fn parity_in_the_background_needs_two_snapshots_and_no_logs() {
+    let with = |snapshots, rollback| {
+        env(&[
+            ("SHMEM_FT_BACKGROUND", "on"),
+            ("SHMEM_FT_BACKUP_MODE", "raid5"),
+            ("SHMEM_FT_SNAPSHOTS", snapshots),
+            ("SHMEM_FT_ROLLBACK", rollback),
+        ])
+    };
+    assert_eq!(with("2", "global").unwrap().background, Background::On);
+    for (snapshots, rollback) in [("1", "global"), ("2", "local")] {
+        assert_eq!(
+            with(snapshots, rollback).unwrap_err().to_string(),
+            "SHMEM_FT_BACKGROUND=on: expected SHMEM_FT_SNAPSHOTS=2 and SHMEM_FT_ROLLBACK=global, \
+             since parity is computed from copies while the program runs"
+        );
+    }
+    assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").background, Background::Auto);
+}
+
+#[test]
 fn the_lost_roll_back_locally_to_copies_of_their_own() {
     let with = |mode, substitute, limit| {
         env(&[

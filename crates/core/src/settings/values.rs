@@ -327,6 +327,18 @@ choice! {
 }
 
 choice! {
+    /// The computation of parity while the program runs.
+    Background:
+    /// Between nodes that do not map each other, if each PE keeps two snapshots.
+    #[default]
+    Auto = "auto",
+    /// Always.
+    On = "on",
+    /// Never: the call returns once the checkpoint protects.
+    Off = "off",
+}
+
+choice! {
     /// The method of finding changed memory.
     Track:
     /// By pages if little changes, every write is tracked and the gain exceeds the cost to the

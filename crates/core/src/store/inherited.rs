@@ -11,6 +11,9 @@
 //!              decision selects one of the two
 //! ```
 //!
+//! A checkpoint whose parity is computed in the background needs no live memory: `Copied` and
+//! `Protected` promise what their snapshots hold.
+//!
 //! Both steps can be repeated if the substitute dies during them. If live memory cannot be saved,
 //! the phase is reduced to what does not need it ([`without_live`]): then the PE counts as lost,
 //! and is rebuilt.
@@ -67,7 +70,9 @@ pub fn is_borne_out(
         Phase::Entering(CheckpointNumber::START)
         | Phase::Encoded(CheckpointNumber::START)
         | Phase::Copying(CheckpointNumber::START) => false,
-        Phase::Entering(n) => snapshot(n.previous()),
+        Phase::Copied(CheckpointNumber::START) | Phase::Protected(CheckpointNumber::START) => false,
+        Phase::Entering(n) | Phase::Copied(n) => snapshot(n.previous()),
+        Phase::Protected(n) => snapshot(n.previous()) && snapshot(n) && slot(n),
         Phase::Encoded(n) => snapshot(n.previous()) && slot(n),
         Phase::Copying(n) => slot(n),
         Phase::Healing(n) => n.healed_times() > 0 && snapshot(n.unhealed()),

@@ -16,6 +16,17 @@
 //! `n` to [`CheckpointNumber::healed`], in the phases `Healing` and `Healed`. A number alone does
 //! not say from which of the two it was reached, so these phases do.
 //!
+//! In a checkpoint whose parity is computed in the background, the snapshot comes first, and the
+//! program runs on from there:
+//!
+//! ```text
+//! Agreed(n) -> Entering(n+1) -> Copied(n+1) -> Protected(n+1) -> Agreed(n+1)
+//!                    |               |               |   \
+//!                    +--- back to n -+---------------+    +--- forward to n+1
+//! ```
+//!
+//! Live memory is then that of no checkpoint: both decisions restore a snapshot that is complete.
+//!
 //! Proof: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its faults are
 //! simulated between checkpoints).
 
@@ -36,31 +47,42 @@ pub enum Phase {
     Healing(CheckpointNumber),
     /// Like `Encoded`, in such a recovery.
     Healed(CheckpointNumber),
+    /// The PE's snapshot of this checkpoint is complete, its parity is not; the program runs.
+    Copied(CheckpointNumber),
+    /// The PE's snapshot and parity of this checkpoint are complete; the program runs.
+    Protected(CheckpointNumber),
 }
+
+/// Bits of a packed phase that hold its kind.
+const KIND_BITS: u32 = 4;
 
 impl Phase {
     /// Packs the phase into one word of the store header; never 0.
     pub fn pack(self) -> u64 {
         match self {
-            Phase::Agreed(n) => n.0 << 3 | 1,
-            Phase::Entering(n) => n.0 << 3 | 2,
-            Phase::Encoded(n) => n.0 << 3 | 3,
-            Phase::Copying(n) => n.0 << 3 | 4,
-            Phase::Healing(n) => n.0 << 3 | 5,
-            Phase::Healed(n) => n.0 << 3 | 6,
+            Phase::Agreed(n) => n.0 << KIND_BITS | 1,
+            Phase::Entering(n) => n.0 << KIND_BITS | 2,
+            Phase::Encoded(n) => n.0 << KIND_BITS | 3,
+            Phase::Copying(n) => n.0 << KIND_BITS | 4,
+            Phase::Healing(n) => n.0 << KIND_BITS | 5,
+            Phase::Healed(n) => n.0 << KIND_BITS | 6,
+            Phase::Copied(n) => n.0 << KIND_BITS | 7,
+            Phase::Protected(n) => n.0 << KIND_BITS | 8,
         }
     }
 
     /// Unpacks a phase; None for 0 (a process without a vote) and for garbage.
     pub fn unpack(word: u64) -> Option<Phase> {
-        let n = CheckpointNumber(word >> 3);
-        match word & 7 {
+        let n = CheckpointNumber(word >> KIND_BITS);
+        match word & ((1 << KIND_BITS) - 1) {
             1 => Some(Phase::Agreed(n)),
             2 => Some(Phase::Entering(n)),
             3 => Some(Phase::Encoded(n)),
             4 => Some(Phase::Copying(n)),
             5 => Some(Phase::Healing(n)),
             6 => Some(Phase::Healed(n)),
+            7 => Some(Phase::Copied(n)),
+            8 => Some(Phase::Protected(n)),
             _ => None,
         }
     }
@@ -74,8 +96,12 @@ impl Phase {
     /// or can still be made after a decision to go forward.
     fn reaches(self) -> CheckpointNumber {
         match self {
-            Phase::Agreed(n) | Phase::Encoded(n) | Phase::Healed(n) | Phase::Copying(n) => n,
-            Phase::Entering(n) => n.previous(),
+            Phase::Agreed(n)
+            | Phase::Encoded(n)
+            | Phase::Healed(n)
+            | Phase::Copying(n)
+            | Phase::Protected(n) => n,
+            Phase::Entering(n) | Phase::Copied(n) => n.previous(),
             Phase::Healing(n) => n.unhealed(),
         }
     }
@@ -84,7 +110,9 @@ impl Phase {
     fn knows(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Copying(n) => n,
-            Phase::Entering(n) | Phase::Encoded(n) => n.previous(),
+            Phase::Entering(n) | Phase::Encoded(n) | Phase::Copied(n) | Phase::Protected(n) => {
+                n.previous()
+            }
             Phase::Healing(n) | Phase::Healed(n) => n.unhealed(),
         }
     }
@@ -93,7 +121,11 @@ impl Phase {
     pub fn encoded(self) -> Option<CheckpointNumber> {
         match self {
             Phase::Encoded(n) | Phase::Healed(n) | Phase::Copying(n) => Some(n),
-            Phase::Agreed(_) | Phase::Entering(_) | Phase::Healing(_) => None,
+            Phase::Agreed(_)
+            | Phase::Entering(_)
+            | Phase::Healing(_)
+            | Phase::Copied(_)
+            | Phase::Protected(_) => None,
         }
     }
 }
@@ -175,7 +207,7 @@ pub fn forward_too_early(votes: &Votes) -> Option<CheckpointNumber> {
 mod tests {
     use super::*;
     use CheckpointNumber as N;
-    use Phase::{Agreed, Copying, Encoded, Entering};
+    use Phase::{Agreed, Copied, Copying, Encoded, Entering, Protected};
 
     fn of(phases: &[Phase]) -> Option<CheckpointNumber> {
         let vote = |&phase| Vote { phase: Some(phase), decided: None };
@@ -184,13 +216,19 @@ mod tests {
 
     #[test]
     fn phases_survive_packing_and_zero_is_no_phase() {
-        for phase in
-            [Agreed(N(0)), Agreed(N(5)), Entering(N(1)), Encoded(N(9)), Copying(N(1 << 40))]
-        {
+        for phase in [
+            Agreed(N(0)),
+            Agreed(N(5)),
+            Entering(N(1)),
+            Encoded(N(9)),
+            Copying(N(1 << 40)),
+            Copied(N(3)),
+            Protected(N(4)),
+        ] {
             assert_eq!(Phase::unpack(phase.pack()), Some(phase));
         }
         assert_eq!(Phase::unpack(0), None);
-        assert_eq!(Phase::unpack(7), None);
+        assert_eq!(Phase::unpack(9), None);
     }
 
     #[test]
@@ -205,6 +243,16 @@ mod tests {
         assert_eq!(of(&[Agreed(N(5)), Copying(N(5))]), Some(N(5)));
         assert_eq!(of(&[Agreed(N(5)), Entering(N(6))]), Some(N(5)));
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn what_is_copied_counts_only_once_all_of_it_is_protected() {
+        assert_eq!(of(&[Copied(N(5)), Entering(N(5))]), Some(N(4)));
+        assert_eq!(of(&[Copied(N(5)), Copied(N(5))]), Some(N(4)));
+        assert_eq!(of(&[Protected(N(5)), Copied(N(5))]), Some(N(4)));
+        assert_eq!(of(&[Protected(N(5)), Protected(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Protected(N(5)), Agreed(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Agreed(N(5)), Entering(N(6)), Copied(N(6))]), Some(N(5)));
     }
 
     /// Compares the rule with an oracle on every reachable set of phases: forward to `n+1` only if

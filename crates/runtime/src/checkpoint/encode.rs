@@ -5,11 +5,14 @@
 //! old value of a changed source can be read there; it is used only if its checksum is right, like
 //! the old tile of parity. If either checksum is wrong, the tile is computed from all sources.
 //!
+//! In the background, sources are the snapshots of the new checkpoint, which are complete: live
+//! memory changes meanwhile. Then the calling thread computes alone, and nothing is copied.
+//!
 //! With a second snapshot, tiles that are read for the first parity over them are also written into
 //! it (see [`super::copy`]).
 //!
-//! Invariant: a tile has the stamp of the checkpoint only if it is the parity of live memory as it
-//! is now, or if a peer was lost meanwhile, and then no PE uses it.
+//! Invariant: a tile has the stamp of the checkpoint only if it is the parity of its sources as they
+//! are now, or if a peer was lost meanwhile, and then no PE uses it.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +31,7 @@ use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::store::readonly::{ReadOnly, TileRun};
 use raidshmem_core::store::stamp::Renewal;
 use raidshmem_sys::lock;
+use raidshmem_sys::pool::WorkerPool;
 
 use super::copy::{self, Own};
 use super::pipeline;
@@ -47,27 +51,37 @@ pub fn encode(
     wanted: &dyn Fn(usize) -> bool,
     (mut changes, half): (Option<&mut Changes>, Point),
 ) {
-    let (shape, place) = protection.place(world.me());
-    let per_chunk = shape.chunk_len(coverage.len()) / TILE;
-    let slot = world.segments.layout().slots[protection.slot_of(number)];
-    let parity = TileRun { region: slot, first: TileIndex(0) };
-    let job = Encode { world, protection, coverage, shape, place, per_chunk, number, parity };
+    let job = &Encode::new(world, protection, coverage, (number, Sources::Live));
     let mut tasks = job.wanted(wanted, changes.as_deref_mut());
     let own = Own::new(world, protection, coverage, number);
     let changes = changes.as_deref();
     let left = changes.map_or(Vec::new(), |changes| own.left(changes));
     let bring = |nth: usize, scratch: &mut [u8]| own.bring(left[nth], changes, scratch);
     if tasks.is_empty() {
-        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |nth, tile| bring(nth, tile));
+        job.pool.numbers(0..left.len(), || vec![0; TILE], |nth, tile| bring(nth, tile));
     }
     let count = tasks.len();
     for (nth, task) in tasks.iter_mut().enumerate() {
         task.own = nth * left.len() / count..(nth + 1) * left.len() / count;
     }
-    let (first, second) = tasks.split_at(count / 2);
-    job.run(first, &bring);
-    world.members.point(half, number);
-    job.run(second, &bring);
+    job.run_by_halves(&tasks, (half, number), &bring);
+}
+
+/// Like [`encode`] of all that changed, over the snapshots of checkpoint `number`, while the program
+/// runs. Stops early if a PE is lost.
+pub fn encode_behind(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: CheckpointNumber,
+    (changes, from): (&mut Changes, Sources),
+) {
+    let alone = WorkerPool::new(1, Vec::new());
+    let job = Encode::new(world, protection, coverage, (number, from));
+    let job = Encode { pool: &alone, stops: true, ..job };
+    let mut tasks = job.wanted(&|_| true, Some(changes));
+    tasks.iter_mut().for_each(|task| task.copies.clear());
+    job.run_by_halves(&tasks, (Point::Encode, number), &|_, _| ());
 }
 
 /// Computes the own parity over a range of the live memory of each PE of the group, for the groups
@@ -83,14 +97,24 @@ pub fn encode_range(
     let coverage = &Coverage::of_range(range.range());
     let per_chunk = shape.chunk_len(range.len()) / TILE;
     let parity = range.parity(world.segments.layout(), target);
-    let job = Encode { world, protection, coverage, shape, place, per_chunk, number, parity };
+    let job = Encode {
+        per_chunk,
+        parity,
+        ..Encode::new(world, protection, coverage, (number, Sources::Live))
+    };
     let named: Vec<usize> = (0..shape.layout.parities_of(place).len()).collect();
     let tasks: Vec<Task> = job.tiles(&named).map(Task::whole).collect();
     world.segments.own().populate(parity.offset(), tasks.len() * TILE);
-    let (first, second) = tasks.split_at(tasks.len() / 2);
-    job.run(first, &|_, _| ());
-    world.members.point(half, target);
-    job.run(second, &|_, _| ());
+    job.run_by_halves(&tasks, (half, target), &|_, _| ());
+}
+
+/// The memory from which parity is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sources {
+    /// Live memory, which does not change meanwhile.
+    Live,
+    /// The snapshots of the checkpoint.
+    Snapshots,
 }
 
 /// A tile of the own parity.
@@ -136,13 +160,81 @@ struct Encode<'a> {
     number: CheckpointNumber,
     /// The destination.
     parity: TileRun,
+    from: Sources,
+    pool: &'a WorkerPool,
+    /// True if it stops once a PE is lost.
+    stops: bool,
 }
 
-impl Encode<'_> {
+impl<'a> Encode<'a> {
+    /// Returns the computation of the own parity of checkpoint `number`.
+    fn new(
+        world: &'a World,
+        protection: &'a Protection,
+        coverage: &'a Coverage,
+        (number, from): (CheckpointNumber, Sources),
+    ) -> Encode<'a> {
+        let (shape, place) = protection.place(world.me());
+        let per_chunk = shape.chunk_len(coverage.len()) / TILE;
+        let slot = world.segments.layout().slots[protection.slot_of(number)];
+        let parity = TileRun { region: slot, first: TileIndex(0) };
+        let pool = &world.store.pool;
+        Encode {
+            world,
+            protection,
+            coverage,
+            shape,
+            place,
+            per_chunk,
+            number,
+            parity,
+            from,
+            pool,
+            stops: false,
+        }
+    }
+
+    /// Computes tiles, and passes `half` when half of the work is done.
+    fn run_by_halves(
+        &self,
+        tasks: &[Task],
+        (half, number): (Point, CheckpointNumber),
+        bring: &(dyn Fn(usize, &mut [u8]) + Sync),
+    ) {
+        let (first, second) = tasks.split_at(tasks.len() / 2);
+        self.run(first, bring);
+        self.world.members.point(half, number);
+        self.run(second, bring);
+    }
+
+    /// Returns the bytes of a source; those of a remote one were pulled into `scratch`.
+    fn source<'b>(&'b self, source: LiveTile, scratch: &'b mut [u8]) -> &'b [u8] {
+        let segments = self.world.segments;
+        match self.from {
+            Sources::Live => tiles::live(segments, source, self.coverage, scratch),
+            Sources::Snapshots => {
+                let at = source.in_store(self.snapshot(self.number));
+                tiles::saved(segments, at, self.coverage.len(), scratch)
+            }
+        }
+    }
+
+    /// Pulls remote sources, all in flight at a time.
+    fn pull_sources<'b>(&self, wanted: impl Iterator<Item = (LiveTile, &'b mut Vec<u8>)>) {
+        match self.from {
+            Sources::Live => tiles::pull(self.world, self.coverage, wanted),
+            Sources::Snapshots => {
+                let region = self.snapshot(self.number);
+                let wanted = wanted.map(|(at, scratch)| (at.in_store(region), scratch));
+                tiles::pull_saved(self.world, self.coverage.len(), wanted);
+            }
+        }
+    }
+
     /// Returns the tiles of some chunks of the own parity: all rows of a step before the next step.
     /// Another PE, at about the same step, has just read the same bytes for its row of the same
     /// stripe, so they are in the cache that the PEs share.
-    fn tiles<'a>(&self, chunks: &'a [usize]) -> impl Iterator<Item = ParityTile> + use<'a> {
+    fn tiles<'b>(&self, chunks: &'b [usize]) -> impl Iterator<Item = ParityTile> + use<'a, 'b> {
         let steps = 0..self.per_chunk;
         steps.flat_map(move |step| chunks.iter().map(move |&chunk| ParityTile { chunk, step }))
     }
@@ -177,7 +269,7 @@ impl Encode<'_> {
                 lock(&tasks).push((nth, Task { update, copies, ..Task::whole(tile) }));
             }
         };
-        world.store.pool.numbers(0..all.len(), || (), look);
+        self.pool.numbers(0..all.len(), || (), look);
         let mut tasks = tasks.into_inner().expect("no thread panicked");
         tasks.sort_unstable_by_key(|&(nth, _)| nth);
         let tasks: Vec<Task> = tasks.into_iter().map(|(_, task)| task).collect();
@@ -261,16 +353,24 @@ impl Encode<'_> {
             live: vec![vec![0; TILE]; members],
             old: vec![tiles::Scratch::empty(); members],
         };
-        let pull = |batch: &[Task], scratches: &mut [Scratch]| self.pull(batch, scratches);
+        let is_over = || self.stops && self.world.members.faulted();
+        let pull = |batch: &[Task], scratches: &mut [Scratch]| {
+            if !is_over() {
+                self.pull(batch, scratches);
+            }
+        };
         let work = |task: &Task, scratch: &mut Scratch| {
+            if is_over() {
+                return Ok::<(), Infallible>(());
+            }
             let updated = task.update.as_ref().is_some_and(|u| self.update(task, u, scratch));
             if !updated {
                 self.compute(task, scratch);
             }
             task.own.clone().for_each(|nth| bring(nth, &mut scratch.live[0]));
-            Ok::<(), Infallible>(())
+            Ok(())
         };
-        let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, remote, pull, work);
+        let Ok(()) = pipeline::run(self.pool, tasks, scratch, remote, pull, work);
     }
 
     /// Pulls the remote sources of a batch, all in flight at a time.
@@ -289,14 +389,14 @@ impl Encode<'_> {
                 }
             }
         }
-        tiles::pull(self.world, self.coverage, live.into_iter());
+        self.pull_sources(live.into_iter());
         tiles::pull_store(self.world, old.into_iter());
     }
 
     /// Computes a tile from its old value and the sources that changed; remote ones were pulled.
     /// Returns false, with nothing done, if an input is invalid.
     fn update(&self, task: &Task, changed: &[usize], scratch: &mut Scratch) -> bool {
-        let Encode { world, coverage, number, .. } = *self;
+        let Encode { world, number, .. } = *self;
         let tile = task.tile;
         let (last, snapshot) = (number.previous(), self.snapshot(number.previous()));
         let parity = tiles::own(world, self.slot(last), self.at(tile), last);
@@ -308,7 +408,7 @@ impl Encode<'_> {
             let source = places[position];
             let was = tiles::fetch(world, source.in_store(snapshot), last, old);
             let Some(was) = was else { return false };
-            changes.push((position, was, tiles::live(world.segments, source, coverage, live)));
+            changes.push((position, was, self.source(source, live)));
         }
         let (code, row) = self.code(tile);
         tiles::write(world, self.own(self.at(tile)), number, |out, seal| {
@@ -323,12 +423,12 @@ impl Encode<'_> {
     /// Computes a tile from all of its sources; remote ones were pulled, unless it was to be
     /// updated. Sources that must be copied are copied first, which brings them into the cache.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
-        let Encode { world, coverage, number, .. } = *self;
+        let Encode { world, number, .. } = *self;
         let places: Vec<LiveTile> = self.places(task.tile).collect();
         if task.update.is_some() {
-            tiles::pull(world, coverage, self.places(task.tile).zip(&mut scratch.live));
+            self.pull_sources(self.places(task.tile).zip(&mut scratch.live));
         }
-        let live = |(&source, scratch)| tiles::live(world.segments, source, coverage, scratch);
+        let live = |(&source, scratch)| self.source(source, scratch);
         let scratches = scratch.live.iter_mut().map(Vec::as_mut_slice);
         let sources: Vec<&[u8]> = places.iter().zip(scratches).map(live).collect();
         let (code, row) = self.code(task.tile);

@@ -27,7 +27,7 @@ use raidshmem_core::view::{State, View};
 
 use crate::pgas::World;
 pub use copy::{complete, copy};
-pub use encode::encode;
+pub use encode::{Sources, encode, encode_behind};
 pub use footprint::{account, footprint, prepare, reserve};
 
 /// The machine number of a lost PE, which no machine has.

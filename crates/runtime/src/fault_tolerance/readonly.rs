@@ -36,6 +36,7 @@ use crate::recovery::readonly::said_by;
 /// The misuse, for which the caller must end the job.
 pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, String> {
     let world = world();
+    world.blocking().await_background();
     let range = world.memory.in_block(addr, len);
     let named = range.ok_or_else(|| format!("addr {addr:#x}, len {len}: {IN_BLOCK}"))?;
     let declared = world.memory.readonly();
@@ -95,6 +96,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     if ReadOnly::within(&named) != Some(range) {
         return Err(format!("addr {addr:#x}, len {len}: expected the range that was declared"));
     }
+    world.blocking().await_background();
     let Some(protection) = world.store.protection() else { return Ok(true) };
     // Until the rollback, the program's writes stay private to this process.
     let cut_short = || {

@@ -75,6 +75,14 @@ impl Barriers<'_> {
         self.world.blocking().came(self.meet_all(whose, call, epoch).is_ok())
     }
 
+    /// Waits for the background of all PEs, in a thread whose wait no call of the program shows.
+    /// Returns false if a PE was lost.
+    pub(crate) fn barrier_in_background(self, call: &'static str) -> bool {
+        let whose = Barrier::Background;
+        let is_whole = !self.world.members.faulted();
+        is_whole && self.meet_all(whose, call, self.world.comm.next_epoch(whose)).is_ok()
+    }
+
     /// Agrees with all living PEs, in `call`, on one decision.
     pub(crate) fn agree_all(self, call: &'static str, with: (u64, u64)) -> AgreedBits {
         self.world.survivors().agree(&self.all_members(call), with)
@@ -119,9 +127,9 @@ impl Barriers<'_> {
                 if is_last {
                     self.world.segments.wake(nodes.here[at.leader]);
                 }
-                self.until(call, &gate.released, epoch)?;
+                self.until((whose, call), &gate.released, epoch)?;
             } else {
-                self.until(call, &gate.arrived, all)?;
+                self.until((whose, call), &gate.arrived, all)?;
                 if at.is_top {
                     self.meet_leaders(call, &nodes, whose, epoch)?;
                 }
@@ -161,21 +169,27 @@ impl Barriers<'_> {
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.world.transfers().remote_store(partner, at + number * 8, epoch);
-            self.until(call, &words[number], epoch)?;
+            self.until((whose, call), &words[number], epoch)?;
         }
         Ok(())
     }
 
     /// Waits until `word` is at least `value`.
-    fn until(self, call: &'static str, word: &AtomicU64, value: u64) -> Result<(), Fault> {
+    fn until(
+        self,
+        (whose, call): (Barrier, &'static str),
+        word: &AtomicU64,
+        value: u64,
+    ) -> Result<(), Fault> {
         let mut done = false;
-        self.world.wait_raw(
-            || self.world.waiting_for_all(call),
-            || {
-                done = word.load(Ordering::SeqCst) >= value;
-                done || self.world.members.faulted()
-            },
-        );
+        let is_over = || {
+            done = word.load(Ordering::SeqCst) >= value;
+            done || self.world.members.faulted()
+        };
+        match whose {
+            Barrier::Background => self.world.blocking().wait_unseen(is_over),
+            _ => self.world.wait_raw(|| self.world.waiting_for_all(call), is_over),
+        }
         if done { Ok(()) } else { Err(Fault) }
     }
 }

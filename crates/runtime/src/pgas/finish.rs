@@ -53,6 +53,7 @@ impl World {
     pub(super) fn leave(&'static self, recover: fn(&'static World)) {
         self.call_sites().waits();
         exit::flush_output();
+        self.blocking().await_background();
         self.log_meetings().agree_on_view("shmem_finalize", true, || {});
         self.transfers().quiet_all();
         self.completion().report_at_end();

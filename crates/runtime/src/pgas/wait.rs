@@ -93,6 +93,23 @@ impl Waits<'_> {
         Err(Fault)
     }
 
+    /// Like [`World::wait_raw`], asleep from the start, and not shown: for waits that end without a
+    /// call of the program on another PE.
+    pub(super) fn wait_unseen(self, ready: impl FnMut() -> bool) {
+        self.sleep_until(false, ready, || ());
+    }
+
+    /// Waits until no parity is computed in the background any more.
+    pub(crate) fn await_background(self) {
+        let background = &self.world.store.background;
+        if !background.is_over() {
+            self.wait_unseen(|| background.is_over());
+        }
+        if background.take_saved() {
+            self.world.memory.note_saved();
+        }
+    }
+
     fn wait(
         self,
         waiting: impl FnOnce() -> Waiting,
@@ -130,11 +147,23 @@ impl Waits<'_> {
     }
 
     #[cold]
-    fn sleep(self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+    fn sleep(self, waiting: Waiting, plain_stores: bool, ready: impl FnMut() -> bool) {
         debug!("waits in {} for {}", waiting.call, waiting.whom);
         let call = waiting.call;
-        let words = self.world.segments.own().words();
-        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.world.store.agreed()));
+        let showing = (self.world.segments.own().words().waits)
+            .show(waiting, self.world.store.agreed());
+        self.sleep_until(plain_stores, ready, || showing.looked());
+        debug!("goes on in {call}");
+    }
+
+    /// Sleeps until `ready`, and calls `looked` after each vain look.
+    fn sleep_until(
+        self,
+        plain_stores: bool,
+        mut ready: impl FnMut() -> bool,
+        mut looked: impl FnMut(),
+    ) {
+        let bell = &self.world.segments.own().words().bell;
         loop {
             bell.sleep(plain_stores, || {
                 let fenced = !plain_stores || futex::expedited_barrier();
@@ -145,10 +174,9 @@ impl Waits<'_> {
                 })
             });
             if ready() {
-                debug!("goes on in {call}");
                 return;
             }
-            showing.looked();
+            looked();
         }
     }
 

@@ -35,6 +35,7 @@ use raidshmem_segment::header::RegionRecord;
 use raidshmem_segment::words::Barrier;
 use tracing::info;
 
+use crate::checkpoint::Sources;
 use crate::pgas::{Fault, World};
 use following::Following;
 use restoring::Restoring;
@@ -54,21 +55,39 @@ pub fn heal(world: &World, protection: &Arc<Protection>) -> (At, Option<Refusal>
     drive(world, protection, Driver::heal(world.store.agreed()))
 }
 
+/// Begins a checkpoint in parts. If all PEs have copied their memory, returns the part that is left.
+pub fn begin(
+    world: &'static World,
+    protection: &Arc<Protection>,
+) -> (At, Option<Refusal>, Option<Remaining>) {
+    let mut driver = Driver::new(Call::Copy, world.store.agreed());
+    let mut memory = RealMemory::new(world, protection);
+    memory.drive(&mut driver);
+    match driver.at() {
+        At::Copied => (At::Copied, None, Some(Remaining { memory })),
+        at => (at, memory.saving.refusal, None),
+    }
+}
+
+/// The part of a checkpoint that is left once all PEs have copied their memory.
+pub struct Remaining {
+    memory: RealMemory<'static>,
+}
+
+impl Remaining {
+    /// Computes the parity, and returns true if all PEs have the checkpoint then; false if a PE was
+    /// lost.
+    pub fn run(mut self) -> bool {
+        let agreed = self.memory.world.store.agreed();
+        let mut driver = Driver::new(Call::Protect, agreed);
+        self.memory.drive(&mut driver);
+        driver.at() == At::Saved
+    }
+}
+
 fn drive(world: &World, protection: &Arc<Protection>, mut driver: Driver) -> (At, Option<Refusal>) {
     let mut memory = RealMemory::new(world, protection);
-    while !driver.at().is_end() {
-        match driver.step(&mut memory) {
-            StepResult::Again => {}
-            StepResult::Wait => memory.wait(&driver),
-            StepResult::Left(from, outcome) => {
-                let (number, to) = (driver.number(), driver.at());
-                info!("checkpoint {number}: {from} ({outcome}), now {to}");
-                if driver.at() == At::Unrecoverable {
-                    memory.abort(from);
-                }
-            }
-        }
-    }
+    memory.drive(&mut driver);
     (driver.at(), memory.saving.refusal)
 }
 
@@ -156,7 +175,7 @@ impl Port for RealMemory<'_> {
             Op::Await => return self.all_arrived(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
-                if driver.call() == Call::Checkpoint {
+                if !driver.call().recovers() {
                     // Else the lost PE waits for this one to leave it.
                     world.log_meetings().lost_in_checkpoint();
                 }
@@ -189,7 +208,14 @@ impl Port for RealMemory<'_> {
             }
             Op::Join => self.join(driver),
             Op::CopyLive => self.saving.carry_out(scope, driver.at(), op),
-            _ if driver.call() == Call::Checkpoint => {
+            Op::Encode if driver.call() == Call::Protect => {
+                let from = match driver.reads_snapshots(self) {
+                    true => Sources::Snapshots,
+                    false => Sources::Live,
+                };
+                self.saving.encode_behind(scope, from);
+            }
+            _ if !driver.call().recovers() => {
                 self.saving.carry_out(scope, driver.at(), op);
             }
             _ => {
@@ -274,6 +300,23 @@ impl<'a> RealMemory<'a> {
         }
     }
 
+    /// Takes all steps of the driver, up to an end.
+    fn drive(&mut self, driver: &mut Driver) {
+        while !driver.at().is_end() {
+            match driver.step(self) {
+                StepResult::Again => {}
+                StepResult::Wait => self.wait(driver),
+                StepResult::Left(from, outcome) => {
+                    let (number, to) = (driver.number(), driver.at());
+                    info!("checkpoint {number}: {from} ({outcome}), now {to}");
+                    if driver.at() == At::Unrecoverable {
+                        self.abort(from);
+                    }
+                }
+            }
+        }
+    }
+
     fn record(&self, part: StorePart, number: CheckpointNumber) -> &RegionRecord {
         let (header, protection) = (self.world.segments.own().header(), &self.protection);
         match part {
@@ -304,6 +347,11 @@ impl<'a> RealMemory<'a> {
             over = self.agreed_to(met, call);
         } else if op == Op::Await && !is_in_tree(driver.at()) && self.agrees {
             over = self.agreed_to(OpProgress::Done, call);
+        } else if op == Op::Await && driver.call() == Call::Protect {
+            over = match world.barriers().barrier_in_background(call) {
+                true => OpProgress::Done,
+                false => OpProgress::Out(Outcome::Changed),
+            };
         } else if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barriers().barrier_of(Barrier::Protocol, call) {
                 Ok(()) => OpProgress::Done,

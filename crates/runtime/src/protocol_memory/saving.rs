@@ -16,7 +16,7 @@ use raidshmem_core::store::intent::{Intent, Intents, Refusal};
 use raidshmem_core::view::View;
 
 use super::scope::CheckpointScope;
-use crate::checkpoint;
+use crate::checkpoint::{self, Sources};
 use crate::checkpoint::{delta, pages, readonly, spill};
 use crate::pgas::World;
 
@@ -105,6 +105,11 @@ impl Saving {
                 checkpoint::encode(world, protection, covered, number, &all, half);
                 self.changes = changes;
             }
+            Op::CopyLive if at == At::CopyAhead => {
+                let mut changes = self.changes.take().expect("set at Compare");
+                checkpoint::copy(world, protection, self.covered(), number, Some(&mut changes));
+                self.changes = Some(changes);
+            }
             Op::CopyLive if at == At::Finish => {
                 checkpoint::copy(world, protection, self.covered(), number, None);
             }
@@ -118,6 +123,15 @@ impl Saving {
             Op::Saved => self.saved(scope),
             _ => unreachable!("{op:?} at {at:?}"),
         }
+    }
+
+    /// Computes the own parity of a checkpoint whose snapshots are complete.
+    pub fn encode_behind(&mut self, scope: CheckpointScope, from: Sources) {
+        let CheckpointScope { world, protection, number } = scope;
+        let mut changes = self.changes.take().expect("set at Compare");
+        let inputs = (&mut changes, from);
+        checkpoint::encode_behind(world, protection, self.covered(), number, inputs);
+        self.changes = Some(changes);
     }
 
     fn describe(&mut self, scope: CheckpointScope) {

@@ -5,7 +5,7 @@ use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port, StepResult};
 use crate::protocol::operation::{Op, StorePart};
-use crate::protocol::{At, Outcome, meeting};
+use crate::protocol::{At, Call, Outcome, meeting};
 use crate::quantity::{CheckpointNumber, Pe};
 use crate::status::Ending;
 use crate::store::phase::{Phase, Vote, Votes};
@@ -49,6 +49,34 @@ impl Model {
         error.map_or(Ok(outcome), Err)
     }
 
+    /// Continues the background of PE `p`. Returns the end that it came to, if it did.
+    pub fn act_behind(&self, state: &mut JobState, p: usize) -> Result<Option<At>, String> {
+        let pe = &state.pes[p];
+        let (at, middle) = pe.behind.expect("a background is under way");
+        let number = CheckpointNumber(u64::from(pe.agreed) + 1);
+        let before = middle.then_some(pauses as fn(Op) -> bool);
+        let mut driver = Driver::restored((Call::Protect, at), number, None, false, before);
+        let mut memory = ModelMemory { model: self, state, p, broken_promise: None };
+        let mut moved = middle;
+        loop {
+            if driver.op().is_some_and(pauses) && !std::mem::take(&mut moved) {
+                memory.own().behind = Some((driver.at(), true));
+                break;
+            }
+            match driver.step(&mut memory) {
+                StepResult::Again => {}
+                StepResult::Wait => break,
+                StepResult::Left(..) if driver.at().is_end() => break,
+                StepResult::Left(..) => {
+                    memory.own().behind = Some((driver.at(), false));
+                    break;
+                }
+            }
+        }
+        let end = driver.at().is_end().then_some(driver.at());
+        memory.broken_promise.map_or(Ok(end), Err)
+    }
+
     /// Returns the driver of PE `p` at its current position.
     fn driver(&self, state: &JobState, p: usize) -> Driver {
         let pe = &state.pes[p];
@@ -58,7 +86,7 @@ impl Model {
         let number = CheckpointNumber(number.into());
         let ends = pe.ends.then_some(Ending::Silent);
         let before = pe.middle.then_some(pauses as fn(Op) -> bool);
-        Driver::restored((pe.call, at), number, ends, pe.is_new(), before)
+        Driver::restored((self.call(pe), at), number, ends, pe.is_new(), before)
     }
 
     /// Publishes the call that PE `p` is about to make, in a program with two places. True if the
@@ -126,8 +154,9 @@ impl Model {
     /// there are enough.
     fn sources(&self, state: &JobState, p: usize, number: u8, slot: usize) -> Option<bool> {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
-        let used = others
-            .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
+        let used = others.flat_map(|(_, pe)| {
+            [(pe.findings.0, pe.snapshots[self.snapshot(number)]), (pe.findings.1, pe.slots[slot])]
+        });
         let mut good =
             self.broken != Broken::Rule(Mutant::PlanTooHopeful) || self.verdict(state).0 == 0;
         for (_, bytes) in used.filter(|(bad, _)| !bad) {
@@ -141,6 +170,11 @@ impl Model {
 
     pub fn whole(&self, state: &JobState, view: u8) -> bool {
         state.living_in(view).count_ones() as usize == self.pes
+    }
+
+    fn all_copied(&self, state: &JobState, number: u8) -> bool {
+        let place = self.snapshot(number);
+        self.pes(state).iter().all(|pe| pe.snapshots[place] == Bytes::Sealed(number, true))
     }
 
     fn all_live(&self, state: &JobState, number: u8) -> bool {
@@ -162,9 +196,9 @@ impl ModelMemory<'_> {
     }
 
     fn part(&mut self, part: StorePart, number: u8) -> &mut Bytes {
-        let slot = self.model.slot(number);
+        let (slot, snapshot) = (self.model.slot(number), self.model.snapshot(number));
         match part {
-            StorePart::Snapshot => &mut self.own().snapshot,
+            StorePart::Snapshot => &mut self.own().snapshots[snapshot],
             StorePart::Slot => &mut self.own().slots[slot],
         }
     }
@@ -182,6 +216,9 @@ impl ModelMemory<'_> {
 
     /// Arrives at a barrier, or at a meeting, whose number must grow.
     fn arrive(&mut self, driver: &Driver) -> OpProgress {
+        if driver.call() == Call::Protect {
+            return OpProgress::Done;
+        }
         let Some(step) = meeting(driver.at()) else { return self.arrive_at_barrier() };
         let (p, pe) = (self.p, &mut self.state.pes[self.p]);
         let (before, now) = (pe.step, (pe.view, step as u8));
@@ -209,11 +246,27 @@ impl ModelMemory<'_> {
     }
 
     fn all_arrived(&self, driver: &Driver) -> OpProgress {
+        if driver.call() == Call::Protect {
+            return self.all_protected(driver.number());
+        }
         let came = match meeting(driver.at()) {
             Some(step) => self.model.all_here(self.state, self.p, step as u8),
             None => self.state.gate.1 >= self.state.pes[self.p].epoch,
         };
         if came { OpProgress::Done } else { OpProgress::Wait }
+    }
+
+    /// Returns the state of the background's barrier, whose counters only grow: a PE has come there
+    /// if it has ever posted that the checkpoint is protected.
+    fn all_protected(&self, number: CheckpointNumber) -> OpProgress {
+        let came = |pe: &PeState| {
+            pe.phase.is_some_and(|phase| phase.has(number) || phase.has(number.next()))
+        };
+        match self.model.pes(self.state).iter().all(came) {
+            true => OpProgress::Done,
+            false if self.faulted() => OpProgress::Out(Outcome::Changed),
+            false => OpProgress::Wait,
+        }
     }
 
     /// Applies the real rule to what the reference has published in this view.
@@ -247,11 +300,12 @@ impl ModelMemory<'_> {
     }
 
     fn check_store(&mut self, number: u8) {
-        let (slot, unseen) = (self.model.slot(number), self.model.broken == Broken::AdoptedUnseen);
+        let (slot, snapshot) = (self.model.slot(number), self.model.snapshot(number));
+        let unseen = self.model.broken == Broken::AdoptedUnseen;
         let pe = self.own();
         let unseen = unseen && pe.phase.is_none();
         let bad = |bytes: Bytes| !unseen && !bytes.is(number);
-        pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
+        pe.findings = (bad(pe.snapshots[snapshot]), bad(pe.slots[slot]));
     }
 
     fn decode(&mut self, number: u8) -> OpProgress {
@@ -286,7 +340,13 @@ impl Port for ModelMemory<'_> {
             Op::Compare => self.own().shows = number,
             Op::Encode => {
                 let shown = model.pes(self.state).iter().all(|pe| pe.shows == number);
-                self.own().good = shown && model.all_live(self.state, number);
+                let good = match driver.reads_snapshots(self) {
+                    true => model.all_copied(self.state, number),
+                    // Its peers' programs run.
+                    false if driver.call() == Call::Protect => false,
+                    false => model.all_live(self.state, number),
+                };
+                self.own().good = shown && good;
             }
             Op::EncodeMissing => self.own().good = model.all_live(self.state, number),
             Op::CopyLive => {
@@ -318,7 +378,8 @@ impl Port for ModelMemory<'_> {
             Op::Decode => return self.decode(number),
             Op::Restore => {
                 let pe = self.own();
-                pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
+                let snapshot = pe.snapshots[model.snapshot(number)];
+                pe.live = (snapshot == Bytes::Sealed(number, true)).then_some(number);
             }
             Op::NeedParity if !self.own().findings.1 => return OpProgress::Out(Outcome::Done),
             Op::ResetWords => {
@@ -351,7 +412,7 @@ impl Port for ModelMemory<'_> {
     }
 
     fn in_turns(&self) -> bool {
-        false
+        self.model.parts
     }
 
     fn keeps_snapshot(&self) -> bool {

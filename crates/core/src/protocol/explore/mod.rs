@@ -39,6 +39,8 @@ use state::{JobState, Seen};
 enum Search {
     /// No states.
     Full,
+    /// Symmetric states.
+    Symmetric,
     /// Symmetric states, and steps that commute with all others.
     Reduced,
 }
@@ -60,7 +62,7 @@ fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
     let first = model.first();
     let print = |state: &JobState, how: Search| match how {
         Search::Full => state.fingerprint(model.pes, &[]),
-        Search::Reduced => state.fingerprint(model.pes, &symmetries),
+        Search::Symmetric | Search::Reduced => state.fingerprint(model.pes, &symmetries),
     };
     let mut seen = Seen::default();
     seen.insert(print(&first, how));
@@ -173,6 +175,55 @@ fn all_processes_at_once() {
         let error = search(&model, Search::Reduced).expect_err(&format!("{broken:?} is caught"));
         println!("{model}: {broken:?}: {}", error.lines().next().unwrap_or(""));
     }
+}
+
+/// The checkpoint's parity is computed while the program runs on.
+#[test]
+fn background_parity() {
+    assert_eq!(holds_in_parts(&in_parts(2, 1, 1, 3, Broken::Nothing)).unrecoverable, 0);
+    assert_eq!(holds_in_parts(&in_parts(3, 1, 1, 2, Broken::Nothing)).unrecoverable, 0);
+    holds_in_parts(&in_parts(2, 1, 2, 2, Broken::Nothing));
+    let at_once = Model { all_at_once: true, ..in_parts(2, 1, 1, 3, Broken::Nothing) };
+    assert_eq!(holds_in_parts(&at_once).unrecoverable, 0);
+    for (pes, last, rule) in [
+        (2, 3, Mutant::CopiesNotMet),
+        (2, 3, Mutant::LiveProtected),
+        (2, 3, Mutant::CopiedAgain),
+        (3, 2, Mutant::NoBarrierA),
+        (3, 2, Mutant::ForwardTooEarly),
+        (3, 2, Mutant::SlotReused),
+        (3, 2, Mutant::ViewNotChecked),
+    ] {
+        let model = in_parts(pes, 1, 1, last, Broken::Rule(rule));
+        let error = search(&model, Search::Symmetric).expect_err(&format!("{rule:?} is caught"));
+        println!("{model}: {rule:?}: {}", error.lines().next().unwrap_or(""));
+    }
+}
+
+/// Larger searches that `make test` adds.
+#[test]
+fn background_parity_of_larger_jobs() {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
+        return;
+    }
+    for (pes, parity, deaths, last) in [(3, 1, 1, 3), (4, 1, 1, 2)] {
+        let model = in_parts(pes, parity, deaths, last, Broken::Nothing);
+        assert_eq!(holds_in_parts(&model).unrecoverable, 0);
+    }
+    holds_in_parts(&in_parts(2, 1, 2, 3, Broken::Nothing));
+}
+
+fn in_parts(pes: usize, parity: usize, deaths: u8, last: u8, broken: Broken) -> Model {
+    Model { parts: true, ..Model::new(pes, parity, deaths, last, broken) }
+}
+
+fn holds_in_parts(model: &Model) -> SearchResult {
+    let begun = Instant::now();
+    let found = search(model, Search::Symmetric).unwrap_or_else(|error| panic!("{error}"));
+    let (states, took) = (found.states, begun.elapsed().as_secs_f64());
+    println!("{model}, parity in the background: {states} states searched in {took:.1} s");
+    assert!(states > 1000 && found.finished > 0);
+    found
 }
 
 /// Searches that `make test` adds to a quick `cargo test`.

@@ -46,6 +46,8 @@ pub struct Model {
     /// True if the view that a PE has been shown is chosen when it looks; otherwise showing is a
     /// separate step.
     pub lazy: bool,
+    /// True if checkpoints are made in parts: their parity is computed while the program runs.
+    pub parts: bool,
     /// True if the program calls the checkpoint before its loop, until it succeeds, and at the
     /// loop's end.
     pub two: bool,
@@ -67,12 +69,34 @@ impl Model {
         let verdicts = (0..256).map(words).collect();
         let switched = mutant::chosen().filter(|_| broken == Broken::Nothing);
         let broken = switched.map_or(broken, Broken::Rule);
-        let (per_node, all_at_once, lazy, two) = (1, false, true, false);
-        Model { pes, parity, deaths, last, broken, verdicts, per_node, all_at_once, lazy, two }
+        let (per_node, all_at_once, lazy, parts, two) = (1, false, true, false, false);
+        Model {
+            pes,
+            parity,
+            deaths,
+            last,
+            broken,
+            verdicts,
+            per_node,
+            all_at_once,
+            lazy,
+            parts,
+            two,
+        }
     }
 
     pub fn slot(&self, number: u8) -> usize {
         if self.broken == Broken::Rule(Mutant::SlotReused) { 0 } else { usize::from(number) % 2 }
+    }
+
+    /// Returns the call that a PE is in.
+    pub fn call(&self, pe: &PeState) -> Call {
+        if self.parts && pe.call == Call::Checkpoint { Call::Copy } else { pe.call }
+    }
+
+    /// Returns the place of a checkpoint's snapshot.
+    pub fn snapshot(&self, number: u8) -> usize {
+        if self.parts { usize::from(number) % 2 } else { 0 }
     }
 
     /// Returns the maximum number of lost PEs.
@@ -81,8 +105,9 @@ impl Model {
     }
 
     pub fn first(&self) -> JobState {
-        let mut slots = [Bytes::Void; 2];
+        let [mut slots, mut snapshots] = [[Bytes::Void; 2]; 2];
         slots[self.slot(FIRST)] = Bytes::Sealed(FIRST, true);
+        snapshots[self.snapshot(FIRST)] = Bytes::Sealed(FIRST, true);
         let pe = PeState {
             alive: true,
             node_lost: false,
@@ -105,10 +130,11 @@ impl Model {
             phase: Some(Phase::Agreed(CheckpointNumber(u64::from(FIRST)))),
             decided: None,
             step: (0, 0),
-            snapshot: Bytes::Sealed(FIRST, true),
+            snapshots,
             shadow: Bytes::Void,
             slots,
             findings: (false, false),
+            behind: None,
             places: Places { before: self.two, ..Places::default() },
         };
         let mut views = [0; 8];
@@ -204,9 +230,10 @@ impl Model {
         if self.broken == Broken::LiveNotRescued {
             pe.live = None;
         }
-        let (snapshot, slots) = (pe.snapshot, pe.slots);
+        let (snapshots, slots) = (pe.snapshots, pe.slots);
+        let snapshot = |n: CheckpointNumber| snapshots[self.snapshot(n.0 as u8)].is(n.0 as u8);
         let slot = |n: CheckpointNumber| slots[self.slot(n.0 as u8)].is(n.0 as u8);
-        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n.0 as u8), slot));
+        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
         pe.begin(shown);
     }
 
@@ -241,6 +268,9 @@ impl Model {
         let pe = &state.pes[p];
         if !pe.alive || pe.unrecoverable {
             return Ok(());
+        }
+        if pe.behind.is_some() {
+            return self.background(state, p, out);
         }
         if pe.at.is_none() && pe.finished {
             self.finalize(state, p, out);
@@ -287,6 +317,38 @@ impl Model {
         }
     }
 
+    /// Makes the steps of the background of PE `p`, whose program computes meanwhile; its next call
+    /// waits for their end.
+    fn background(
+        &self,
+        state: &JobState,
+        p: usize,
+        out: &mut Vec<JobState>,
+    ) -> Result<(), String> {
+        let pe = &state.pes[p];
+        let newest =
+            if self.lazy { (pe.joined + 1).min(state.current).max(pe.shown) } else { pe.shown };
+        for shown in pe.shown..=newest {
+            let mut next = *state;
+            next.pes[p].shown = shown;
+            let before = next;
+            match self.act_behind(&mut next, p)? {
+                Some(At::Interrupted) => {
+                    (next.pes[p].behind, next.pes[p].live) = (None, None);
+                    out.push(next);
+                }
+                Some(At::Saved) => {
+                    next.pes[p].behind = None;
+                    self.finish(&mut next.pes[p]);
+                    out.push(next);
+                }
+                _ if next != before => out.push(next),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn leave(
         &self,
         state: &JobState,
@@ -295,7 +357,7 @@ impl Model {
         out: &mut Vec<JobState>,
     ) -> Result<(), String> {
         let mut state = *state;
-        let call = state.pes[p].call;
+        let call = self.call(&state.pes[p]);
         let to = next(call, at, outcome).ok_or(format!("{at:?} cannot end with {outcome:?}"))?;
         state.pes[p].middle = false;
         state.pes[p].at = Some(to);
@@ -318,6 +380,15 @@ impl Model {
                 }
                 pe.places = Places::default();
                 self.finish(pe);
+            }
+            At::Copied => {
+                (pe.at, pe.behind) = (None, Some((At::Encode, false)));
+                // From now on it puts into its peers.
+                let (joined, copies) = (pe.joined, |q: &PeState| q.at == Some(At::CopyAhead));
+                let peers = state.pes[..self.pes].iter_mut();
+                peers.filter(|q| q.alive && q.joined == joined && copies(q)).for_each(|q| {
+                    q.live = None;
+                });
             }
             At::Passed => {
                 pe.at = None;

@@ -90,7 +90,10 @@ impl Model {
             At::BarrierC => slot == Bytes::Void,
             At::MeetDecided => !self.copies(pe),
             At::MeetSettled => pe.call.recovers() && pe.number != 0,
-            At::MeetJudged => pe.words == 0 && (!pe.findings.0 || pe.snapshot == Bytes::Void),
+            At::MeetJudged => {
+                pe.words == 0
+                    && (!pe.findings.0 || pe.snapshots[self.snapshot(pe.number)] == Bytes::Void)
+            }
             At::MeetRebuilt => true,
             At::MeetRestored => !pe.findings.1 || slot == Bytes::Void,
             _ => false,
@@ -118,7 +121,10 @@ impl Model {
             Some(At::Copy) => !pe.middle,
             Some(At::Finish) => !pe.middle && !self.copies(pe),
             Some(At::Verdict) => pe.words == 0,
-            Some(At::Rebuild) => !pe.findings.0 || !pe.middle && pe.snapshot == Bytes::Void,
+            Some(At::Rebuild) => {
+                !pe.findings.0
+                    || !pe.middle && pe.snapshots[self.snapshot(pe.number)] == Bytes::Void
+            }
             Some(At::Reencode) => !pe.findings.1 || !pe.middle && slot == Bytes::Void,
             Some(At::Encode) if pe.middle => {
                 faulted && self.broken != Broken::Rule(Mutant::ViewNotChecked)
@@ -135,7 +141,7 @@ impl Model {
         // A view that some PE is in, or may still enter.
         let entered = |view: u8| alive().any(|pe| pe.shown <= view || pe.view == view);
         let reads_live = |pe: &PeState, p: usize| match pe.call {
-            Call::Checkpoint => checkpoints(pe),
+            Call::Checkpoint | Call::Copy | Call::Protect => checkpoints(pe),
             Call::Restart | Call::Finalize => state.views[usize::from(pe.view)] >> p & 1 == 1,
         };
         for (p, pe) in state.pes[..self.pes].iter_mut().enumerate() {

@@ -64,11 +64,14 @@ pub struct PeState {
     pub phase: Option<Phase>,
     pub decided: Option<u8>,
     pub step: (u8, u8),
-    pub snapshot: Bytes,
+    /// The second one is used only if checkpoints are made in parts.
+    pub snapshots: [Bytes; 2],
     /// Live memory that a substitute keeps until the checkpoint is decided.
     pub shadow: Bytes,
     pub slots: [Bytes; 2],
     pub findings: (bool, bool),
+    /// The part of a checkpoint that its background is in, and true in the middle of it.
+    pub behind: Option<(At, bool)>,
     /// The call sites that it knows and publishes, if the program has two.
     pub places: Places,
 }
@@ -134,13 +137,17 @@ impl PeState {
         (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
         self.places = Places::default();
         self.ends = false;
+        if self.behind.take().is_some() {
+            self.live = None; // its program ran
+        }
     }
 
     /// Wipes the memory. A PE that still reads its findings sees everything lost.
     pub fn wipe(&mut self) {
         self.live = None;
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
-        (self.snapshot, self.shadow, self.slots) = (Bytes::Void, Bytes::Void, [Bytes::Void; 2]);
+        (self.snapshots, self.shadow) = ([Bytes::Void; 2], Bytes::Void);
+        self.slots = [Bytes::Void; 2];
         self.findings = (true, true);
         self.shows = 0;
     }
@@ -156,7 +163,7 @@ impl PeState {
         }) {
             Rescue::Complete(n) => {
                 let shadow = self.shadow.is(n.0 as u8);
-                self.snapshot = if shadow { self.shadow } else { live(n) };
+                self.snapshots[0] = if shadow { self.shadow } else { live(n) };
                 self.phase = self.phase.map(without_live);
             }
             Rescue::Keep(n) if !self.shadow.is(n.0 as u8) => self.shadow = live(n),
@@ -178,7 +185,7 @@ impl PeState {
 
     /// True if it waits for other PEs once it has arrived.
     pub fn waits(&self) -> bool {
-        let barrier = [At::BarrierQ, At::BarrierC, At::BarrierA, At::BarrierB];
+        let barrier = [At::BarrierQ, At::BarrierC, At::BarrierA, At::BarrierB, At::BarrierCopied];
         self.at.is_some_and(|at| barrier.contains(&at) || meeting(at).is_some())
     }
 
@@ -209,7 +216,14 @@ impl PeState {
         let at = self.at.map_or(ALL.len(), |at| at as usize);
         let (kind, of) = match self.phase {
             None => (0, 0),
-            Some(phase) => ((phase.pack() & 7) as u8, (phase.pack() >> 3) as u8),
+            Some(phase) => ((phase.pack() & 15) as u8, (phase.pack() >> 4) as u8),
+        };
+        let behind = match self.behind {
+            None => 0,
+            Some((At::Encode, middle)) => 1 + u8::from(middle),
+            Some((At::Publish, _)) => 3,
+            Some((At::BarrierA, middle)) => 4 + u8::from(middle),
+            Some((_, _)) => 6,
         };
         let bytes = |bytes: Bytes| match bytes {
             Bytes::Void => 0,
@@ -237,16 +251,18 @@ impl PeState {
             (self.epoch, 5),
             (self.words, 8),
             (self.live.unwrap_or(0), 3),
-            (kind, 3),
+            (kind, 4),
             (of, 3),
             (self.decided.unwrap_or(0), 3),
             (self.step.0, 3),
             (self.step.1, 4),
-            (bytes(self.snapshot), 4),
+            (bytes(self.snapshots[0]), 4),
+            (bytes(self.snapshots[1]), 4),
             (bytes(self.shadow), 4),
             (bytes(self.slots[0]), 4),
             (bytes(self.slots[1]), 4),
             (at as u8, 6),
+            (behind, 3),
         ];
         let columns = columns << 21 | self.places.pack();
         let flags = flags.into_iter().fold(columns, |word, flag| word << 1 | u128::from(flag));

@@ -21,7 +21,7 @@ use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::{State, View};
 use raidshmem_fabric::{AmoRequest, Engine, Read, Write};
 use raidshmem_segment::mailbox;
-use raidshmem_segment::words::Barrier;
+use raidshmem_segment::words::{BARRIERS, Barrier};
 use raidshmem_sys::fork::has_forked;
 use raidshmem_sys::lock;
 use tracing::info;
@@ -44,7 +44,7 @@ pub struct Communication {
     /// True if PEs live on several nodes in that view.
     several: AtomicBool,
     /// Barriers begun since the last reset, indexed by `Barrier`.
-    epochs: [AtomicU64; 2],
+    epochs: [AtomicU64; BARRIERS],
 }
 
 impl Communication {
@@ -78,7 +78,7 @@ impl Communication {
     }
 
     /// Returns the numbers of barriers begun.
-    pub(in crate::pgas) fn epochs(&self) -> &[AtomicU64; 2] {
+    pub(in crate::pgas) fn epochs(&self) -> &[AtomicU64; BARRIERS] {
         &self.epochs
     }
 

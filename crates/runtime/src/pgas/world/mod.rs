@@ -27,6 +27,7 @@
 //! ```
 
 pub mod advised;
+mod background;
 pub mod comm;
 pub mod fewer;
 pub mod finish;

@@ -15,6 +15,7 @@ use raidshmem_core::store::refusal::Refused;
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
 
+use super::background::Background;
 use super::recovery_state::RecoveryState;
 use super::store_lock::StoreLock;
 use super::watch::Tracking;
@@ -38,6 +39,8 @@ pub struct Store {
     pub(crate) tracking: Mutex<Tracking>,
     /// The reason that checkpoints were refused.
     pub(crate) refused: Mutex<Refused>,
+    /// The parity that is computed while the program runs.
+    pub(crate) background: Background,
     /// The results of the scrub.
     pub(crate) scrubbed: Mutex<Scrubbed>,
 }
@@ -76,6 +79,7 @@ impl Store {
             history: Mutex::default(),
             tracking: Mutex::default(),
             refused: Mutex::default(),
+            background: Background::default(),
             scrubbed: Mutex::default(),
         }
     }

@@ -1,0 +1,75 @@
+//! Checkpoints whose parity is computed while the program runs.
+//!
+//! The call returns once all PEs have copied their memory into the free snapshot. A thread of each
+//! PE then computes parity from the snapshots, and the checkpoint is agreed when all of them have.
+//! Until then the checkpoint before it is the one to roll back to: the new one takes the other
+//! snapshot and the other slot of parity, so nothing of the old one is touched.
+//!
+//! The thread holds the store lock, as a call does, so neither the scrub nor a call of the program
+//! changes the store meanwhile. Calls that need it wait for the end of the thread first; a loss ends
+//! it early. What the checkpoint covers belongs to its copy: memory that the program frees, allocates
+//! or excludes afterwards concerns the next one.
+//!
+//! Left out: modes that keep one snapshot or one slot of parity; jobs with logs, whose records of the
+//! old interval would have to last as long as the background; shrink mode.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use raidshmem_core::protocol::At;
+use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::settings::Background;
+use raidshmem_core::store::intent::Refusal;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_sys::process;
+use tracing::info;
+
+use crate::pgas::World;
+use crate::protocol_memory::{self, Remaining};
+use crate::scrub;
+
+/// Bytes of the thread's stack: tiles are not on it.
+const STACK: usize = 256 << 10;
+
+/// Returns true if parity of the next checkpoint is computed in the background. Equal on all PEs. The
+/// first checkpoint is not: a loss before its end would leave none to roll back to.
+pub(super) fn suits(world: &World, protection: &Protection) -> bool {
+    let has_room = protection.snapshots == 2 && protection.mode.slots() == 2;
+    let is_whole = world.store.agreed() != CheckpointNumber::START && !world.sites.is_apart();
+    let is_wanted = match world.settings().background {
+        Background::On => true,
+        Background::Auto => world.comm.has_engine(),
+        Background::Off => false,
+    };
+    is_wanted && has_room && is_whole && world.always_rolls_all_back()
+}
+
+/// Makes a checkpoint up to the copies of all PEs, and begins the rest of it.
+pub(super) fn save(world: &'static World, protection: &Arc<Protection>) -> (At, Option<Refusal>) {
+    let (at, refusal, left) = protocol_memory::begin(world, protection);
+    if let Some(left) = left {
+        world.store.background.begin();
+        let left = Arc::new(std::sync::Mutex::new(Some(left)));
+        let work = Arc::clone(&left);
+        let begun = process::helper("shmem-parity", STACK, move || {
+            let _turn = world.store.lock.lock();
+            raidshmem_sys::lock(&work).take().into_iter().for_each(|left| finish(world, left));
+        });
+        if begun.is_err() {
+            // Without a thread the call computes it.
+            raidshmem_sys::lock(&left).take().into_iter().for_each(|left| finish(world, left));
+        }
+    }
+    (at, refusal)
+}
+
+fn finish(world: &'static World, left: Remaining) {
+    let is_saved = left.run();
+    info!("the background ends: {}", if is_saved { "saved" } else { "interrupted" });
+    if is_saved {
+        scrub::start(world);
+    }
+    world.store.background.end(is_saved);
+    world.segments.wake(world.me());
+}
