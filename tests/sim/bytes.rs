@@ -9,7 +9,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::store::stamp::Stamp;
 
 use super::job::Job;
-use super::memory::{TILE, tiles};
+use super::memory::{Memory, TILE, tiles};
 use super::pe::Proc;
 use super::plan::Broken;
 
@@ -84,7 +84,7 @@ impl Job {
         let stripe = &shape.layout.stripes()[parity.stripe];
         let live = stripe.data.iter().map(|data| {
             let memory = self.memory(p, shape.members[data.member].at());
-            memory.live_tile(data.chunk * per_chunk + step)
+            self.source(p, memory, data.chunk * per_chunk + step)
         });
         let live: Vec<[u8; TILE]> = live.collect();
         let sources: Vec<&[u8]> = live.iter().map(|tile| &tile[..]).collect();
@@ -92,6 +92,19 @@ impl Job {
         let code = &shape.codes[parity.stripe];
         code.encode_row(parity.row, &sources, &mut out).expect("tiles are of one length");
         out
+    }
+
+    /// Returns a tile from which parity is computed.
+    pub fn source(&self, p: &Proc, memory: &Memory, tile: usize) -> [u8; TILE] {
+        match p.behind {
+            false => memory.live_tile(tile),
+            true => {
+                let snapshot = &memory.snapshots[self.plan.snapshot_of(p.number.0)];
+                let is_inside = tile < tiles(p.len);
+                let bytes = if is_inside { snapshot.tile(tile) } else { &[0; TILE] };
+                bytes.try_into().expect("a tile")
+            }
+        }
     }
 
     /// Counts the new tiles in a second snapshot, which was written with the parity.

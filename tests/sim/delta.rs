@@ -121,7 +121,7 @@ impl Job {
             if !unchecked && !snapshot.holds(tile, &self.stamp(p, pe.at(), last)) {
                 return false;
             }
-            tiles.push((position, snapshot.tile(tile).to_vec(), memory.live_tile(tile)));
+            tiles.push((position, snapshot.tile(tile).to_vec(), self.source(p, memory, tile)));
         }
         let changes: Vec<(usize, &[u8], &[u8])> =
             tiles.iter().map(|(position, was, is)| (*position, &was[..], &is[..])).collect();
@@ -177,7 +177,8 @@ impl Job {
 
     /// Returns the own tiles of the second snapshot that no other PE writes in this checkpoint.
     pub fn left(&self, p: &Proc) -> Vec<usize> {
-        let Some(changes) = p.changes.as_ref().filter(|_| self.plan.settings.snapshots == 2) else {
+        let copies = self.plan.settings.snapshots == 2 && !p.is_behind();
+        let Some(changes) = p.changes.as_ref().filter(|_| copies) else {
             return Vec::new();
         };
         let groups = p.groups();
@@ -193,7 +194,7 @@ impl Job {
     /// Writes the changed sources of an own parity tile into their owners' second snapshots, if
     /// this PE is their copier.
     pub fn copy_along(&mut self, p: &Proc, index: usize, step: usize) {
-        if p.changes.is_none() || self.plan.settings.snapshots == 1 {
+        if p.changes.is_none() || self.plan.settings.snapshots == 1 || p.is_behind() {
             return;
         }
         let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number.0));

@@ -76,6 +76,8 @@ pub struct Ending {
     pub updated: u32,
     /// Tiles of second snapshots written by the PE that encoded the parity over them.
     pub along: u64,
+    /// Checkpoints whose parity was computed in the background.
+    pub behind: u32,
     /// Comparisons of a PE that used the written pages.
     pub by_pages: u32,
     /// True if a fault struck when some PE was on its last checkpoint.

@@ -90,6 +90,7 @@ struct Sum {
     spared: u32,
     updated: u32,
     along: u64,
+    behind: u32,
     by_pages: u32,
     declared: u32,
     at_once: u32,
@@ -117,6 +118,7 @@ impl Sum {
         self.spared += ending.spared;
         self.updated += ending.updated;
         self.along += ending.along;
+        self.behind += ending.behind;
         self.by_pages += ending.by_pages;
         self.declared += ending.declared;
         self.at_once += ending.at_once;
@@ -189,6 +191,7 @@ fn at_most_the_parity_is_lost_and_the_job_continues_with_the_right_bytes() {
     assert!(few || sum.at_once > 100, "{sum:?}");
     assert!(few || sum.late > 100 && sum.alone > 100, "{sum:?}");
     assert!(few || sum.along > 100_000 && sum.found > 100, "{sum:?}");
+    assert!(few || sum.behind > 1000, "{sum:?}");
     assert!(few || sum.passed > 100 && sum.regrouped > 50 && sum.healed > 10, "{sum:?}");
 }
 
@@ -233,6 +236,8 @@ fn broken_rules_are_caught() {
         Rule(Mutant::DecisionNotWritten),
         Rule(Mutant::NoBarrierA),
         Rule(Mutant::NoBarrierB),
+        Rule(Mutant::LiveProtected),
+        Rule(Mutant::CopiedAgain),
         Rule(Mutant::ParityOfTheEnd),
         Rule(Mutant::EndRollsBack),
     ]

@@ -14,6 +14,7 @@ use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, StepResult};
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::settings::Background;
 use raidshmem_core::store::delta::{Changes, History};
 use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
@@ -93,6 +94,8 @@ pub struct Proc {
     resumed: bool,
     /// True in the call that does so.
     pub heals: bool,
+    /// True while its parity is computed from snapshots.
+    pub behind: bool,
     /// The combined values of barrier Q or of the settling meeting.
     pub met: Brought,
     /// The findings of all checks.
@@ -156,6 +159,7 @@ impl Proc {
             groups: None,
             resumed: false,
             heals: false,
+            behind: false,
             met: Brought::Nothing,
             found: Found::default(),
             verdict: Ok(()),
@@ -182,6 +186,11 @@ impl Proc {
 
     pub fn me(&self) -> usize {
         self.me.expect("a process with a number")
+    }
+
+    /// True while its program runs and a thread computes parity.
+    pub fn is_behind(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.call() == Call::Protect)
     }
 
     /// Returns the groups of its current checkpoint.
@@ -249,8 +258,15 @@ impl Job {
     /// Makes the program's next call.
     fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
+        let last = p.known.last().map(|last| last.places);
         self.choose_groups(p, driver.number());
-        self.begin(p, driver)
+        let in_parts = p.call == Call::Checkpoint
+            && last == Some(p.groups().places)
+            && self.plan.settings.snapshots == 2
+            && self.plan.settings.background == Background::On
+            && p.agreed != CheckpointNumber::START
+            && !self.plan.two;
+        self.begin(p, if in_parts { Driver::new(Call::Copy, p.agreed) } else { driver })
     }
 
     /// Saves the checkpoint that it has just resumed from again, if groups change.
@@ -271,6 +287,7 @@ impl Job {
     fn enter(&mut self, p: &mut Proc, from: At, to: At) -> Then {
         self.note(|| format!("PE {} -> {to:?} (checkpoint {})", p.me(), p.number));
         p.driver = p.driver.filter(|_| !to.is_end());
+        p.behind &= !to.is_end();
         for index in 0..self.plan.faults.len() {
             if let When::Step(pe, at, number) = self.plan.faults[index].when
                 && (pe, at) == (p.me(), to)
@@ -291,6 +308,14 @@ impl Job {
                     self.leaves_call(p, true);
                 }
             }
+            // The program computes while a thread takes the other part.
+            At::Copied => {
+                let computed = self.plan.content(p.me(), p.number.next().0);
+                self.own(p).live = computed;
+                self.ending.behind += u32::from(p.me() == 0);
+                return self.begin(p, Driver::new(Call::Protect, p.agreed));
+            }
+            At::Interrupted => p.changes = None,
             At::Passed => self.leaves_call(p, false),
             At::Refused if std::mem::take(&mut p.heals) => p.known.stay(p.agreed, p.joined),
             At::Reported => (p.call, p.heals) = (Call::Restart, false),

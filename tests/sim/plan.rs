@@ -6,7 +6,7 @@ use raidshmem_core::mutant::Mutant;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::settings::{BackupMode, Delta, Settings, Substitute, Track};
+use raidshmem_core::settings::{Background, BackupMode, Delta, Settings, Substitute, Track};
 use raidshmem_core::store::protection::Protection;
 
 use super::memory::{Chance, TILE, tiles};
@@ -212,6 +212,7 @@ impl Plan {
             group_size: Some(size),
             parity,
             snapshots: 1 + Chance::new(!seed).below(2),
+            background: Chance::new(seed ^ 0x9a27).pick(&[Background::On, Background::Off]),
             substitute: if spare { Substitute::Spare } else { Substitute::Spawn },
             adopt: !chance.one_in(4),
             max_restarts: 1000,

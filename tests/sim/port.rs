@@ -133,7 +133,15 @@ impl Hands<'_> {
         if p.me() == 0 {
             let (number, places, bytes) = (p.number, p.groups().places, p.len as u64);
             let (kept, took, changed) = (0, Duration::ZERO, None);
-            let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
+            let report = ProgressReport::Checkpoint {
+                number,
+                places,
+                bytes,
+                kept,
+                took,
+                protects: took,
+                changed,
+            };
             job.say(p, PeMessage::Report(report));
         }
     }
@@ -168,7 +176,7 @@ impl Port for Hands<'_> {
     fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
         let number = driver.number();
         self.moved = true;
-        let in_turns = self.in_turns();
+        let (in_turns, behind) = (self.in_turns(), driver.reads_snapshots(self));
         let (job, p) = (&mut *self.job, &mut *self.p);
         match op {
             Op::Post(posted) => {
@@ -188,6 +196,7 @@ impl Port for Hands<'_> {
             Op::Describe => self.describe(),
             Op::Compare => job.compare(p),
             Op::Encode => {
+                p.behind = behind;
                 let whole = job.encode(p, job.parities(p));
                 return self.part_of(whole);
             }

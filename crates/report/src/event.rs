@@ -222,12 +222,20 @@ mod tests {
         let changed = Some(ChangedTiles { changed: 3, of: 9, by: FoundBy::Pages });
         let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
         let took = Duration::from_micros(1500);
-        let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
+        let report = ProgressReport::Checkpoint {
+            number,
+            places,
+            bytes,
+            kept,
+            took,
+            protects: took,
+            changed,
+        };
         let text = json(2.0, report.into());
         let wanted = concat!(
             r#"{"time":2.0,"event":"checkpoint","bytes":30,"#,
             r#""changed":{"blocks":3,"by":"pages","of":9},"kept":10,"number":7,"places":0,"#,
-            r#""took":0.0015}"#
+            r#""protects":0.0015,"took":0.0015}"#
         );
         assert_eq!(text, wanted);
         let rebuilt = ProgressReport::Rebuilt {

@@ -150,7 +150,15 @@ mod tests {
     fn checkpoint(number: u64, seconds: u64) -> Event {
         let (took, changed) = (Duration::from_millis(number % 7 + 1), None);
         let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
-        let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
+        let report = ProgressReport::Checkpoint {
+            number,
+            places,
+            bytes,
+            kept,
+            took,
+            protects: took,
+            changed,
+        };
         Event { time: Duration::from_secs(seconds), what: report.into() }
     }
 

@@ -142,7 +142,15 @@ impl Cluster {
     fn checkpoint(&mut self, number: u64) {
         let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
         let (took, changed) = (Duration::ZERO, None);
-        let report = ProgressReport::Checkpoint { number, places, bytes, kept, took, changed };
+        let report = ProgressReport::Checkpoint {
+            number,
+            places,
+            bytes,
+            kept,
+            took,
+            protects: took,
+            changed,
+        };
         self.says(0, PeMessage::Report(report));
     }
 

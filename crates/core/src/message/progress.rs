@@ -23,8 +23,12 @@ pub enum ProgressReport {
         places: ViewNumber,
         bytes: u64,
         kept: u64,
+        /// Time that the program waited in the call.
         #[serde(with = "seconds")]
         took: Duration,
+        /// Time from the call on until the checkpoint protected.
+        #[serde(with = "seconds")]
+        protects: Duration,
         changed: Option<ChangedTiles>,
     },
     /// No PE could make a checkpoint; the previous one remains valid. One PE sends it.

@@ -16,8 +16,8 @@ use super::kind::{Value, ValueKind};
 use super::stored::Stored;
 use super::units::{KIB, TIB};
 use super::values::{
-    Background, BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages, Placement,
-    Provider, Rollback, StoreLayout, Substitute, Trace, Track,
+    Background, BackupMode, Bind, Collectives, Delta, Device, Every, Fabric, Interval, Pages,
+    Placement, Provider, Rollback, StoreLayout, Substitute, Trace, Track,
 };
 use crate::inject::InjectedFault;
 

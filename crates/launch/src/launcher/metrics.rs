@@ -284,7 +284,16 @@ mod tests {
         let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
         happen(
             2,
-            ProgressReport::Checkpoint { number, places, bytes, kept, took, changed: None }.into(),
+            ProgressReport::Checkpoint {
+                number,
+                places,
+                bytes,
+                kept,
+                took,
+                protects: took,
+                changed: None,
+            }
+            .into(),
         );
         for (pes, node, drained) in [(vec![Pe(1), Pe(2)], 0, false), (vec![Pe(1)], 1, true)] {
             let (node, cause) = (Some(node), String::new());

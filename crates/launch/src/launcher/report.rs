@@ -72,13 +72,24 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
 fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
     Some(match report {
         ProgressReport::Checkpoint {
-            number, bytes: own, kept: others, took, changed: by, ..
+            number,
+            bytes: own,
+            kept: others,
+            took,
+            protects,
+            changed: by,
+            ..
         } => {
             format!(
-                "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
+                "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}{}, at {}",
                 bytes(*own),
                 bytes(*others),
                 time(*took),
+                if protects > took {
+                    format!(" of the program's time, and {} in all", time(*protects))
+                } else {
+                    String::new()
+                },
                 by.as_ref().map(changed).unwrap_or_default(),
                 time_of_day(SystemTime::now())
             )

@@ -15,7 +15,7 @@ pub mod since;
 pub mod spill;
 pub mod tiles;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::message::{ChangedTiles, ProgressReport};
@@ -61,12 +61,13 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
 }
 
 /// Records the size of checkpoint `number`, which every PE has, and reports it; not if it was
-/// reported before, and a recovery has encoded it again.
+/// reported before, and a recovery has encoded it again. The call began at `begun`; the program
+/// waited in it for this long, or until now.
 pub fn saved(
     world: &World,
     protection: &Protection,
     number: CheckpointNumber,
-    begun: Instant,
+    (begun, waited): (Instant, Option<Duration>),
     found: Option<ChangedTiles>,
 ) {
     let len = world.memory.covered().len();
@@ -75,13 +76,14 @@ pub fn saved(
     readonly::report(world, protection);
     if world.is_reporter() && !world.members.heals() {
         let (shape, place) = protection.place(world.me());
-        let parity = shape.parity_len(place, len);
+        let (parity, protects) = (shape.parity_len(place, len), begun.elapsed());
         world.members.report(ProgressReport::Checkpoint {
             number,
             places: protection.places,
             bytes: len as u64,
             kept: parity as u64,
-            took: begun.elapsed(),
+            took: waited.unwrap_or(protects),
+            protects,
             changed: found,
         });
     }

@@ -393,7 +393,8 @@ pub fn pull_saved<'a>(
     let remote = wanted.filter(|(at, _)| world.segments.is_remote(at.pe));
     let (inside, beyond): (Vec<_>, Vec<_>) = remote.partition(|(at, _)| at.tile.offset() < len);
     beyond.into_iter().for_each(|(_, scratch)| scratch.fill(0));
-    let read = |(at, into): (StoreTile, &'a mut Vec<u8>)| Read { pe: at.pe, offset: at.offset(), into };
+    let read =
+        |(at, into): (StoreTile, &'a mut Vec<u8>)| Read { pe: at.pe, offset: at.offset(), into };
     read_all(world, inside.into_iter().map(read).collect());
 }
 

@@ -150,8 +150,8 @@ impl Waits<'_> {
     fn sleep(self, waiting: Waiting, plain_stores: bool, ready: impl FnMut() -> bool) {
         debug!("waits in {} for {}", waiting.call, waiting.whom);
         let call = waiting.call;
-        let showing = (self.world.segments.own().words().waits)
-            .show(waiting, self.world.store.agreed());
+        let showing =
+            (self.world.segments.own().words().waits).show(waiting, self.world.store.agreed());
         self.sleep_until(plain_stores, ready, || showing.looked());
         debug!("goes on in {call}");
     }

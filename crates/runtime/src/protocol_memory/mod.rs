@@ -64,7 +64,10 @@ pub fn begin(
     let mut memory = RealMemory::new(world, protection);
     memory.drive(&mut driver);
     match driver.at() {
-        At::Copied => (At::Copied, None, Some(Remaining { memory })),
+        At::Copied => {
+            memory.saving.goes_on();
+            (At::Copied, None, Some(Remaining { memory }))
+        }
         at => (at, memory.saving.refusal, None),
     }
 }

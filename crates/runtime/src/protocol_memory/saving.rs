@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::mutant::{Mutant, breaks};
@@ -23,6 +23,8 @@ use crate::pgas::World;
 /// The data of this PE in a checkpoint.
 pub(super) struct Saving {
     begun: Instant,
+    /// The time that the program waited, if its call is over.
+    waited: Option<Duration>,
     /// Bytes of the snapshot to seal next.
     pub len: usize,
     pub coverage: Option<Coverage>,
@@ -37,6 +39,7 @@ impl Saving {
     pub fn begin() -> Saving {
         Saving {
             begun: Instant::now(),
+            waited: None,
             len: 0,
             coverage: None,
             changes: None,
@@ -48,6 +51,11 @@ impl Saving {
     /// Returns the time at which the call began.
     pub fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// Notes that the program's call is over.
+    pub fn goes_on(&mut self) {
+        self.waited = Some(self.begun.elapsed());
     }
 
     /// Returns the covered memory, which is known by now.
@@ -154,6 +162,6 @@ impl Saving {
         if let Some(changes) = changes {
             delta::keep(&world.store, changes, number, self.len);
         }
-        checkpoint::saved(world, protection, number, self.begun, found);
+        checkpoint::saved(world, protection, number, (self.begun, self.waited), found);
     }
 }

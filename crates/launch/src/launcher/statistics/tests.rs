@@ -16,7 +16,15 @@ const SECOND: CheckpointNumber = CheckpointNumber(2);
 fn checkpoint(number: u64) -> ProgressReport {
     let (number, places) = (CheckpointNumber(number), ViewNumber(0));
     let (bytes, kept) = (3 << 20, 1 << 20);
-    ProgressReport::Checkpoint { number, places, bytes, kept, took: at(0.5), changed: None }
+    ProgressReport::Checkpoint {
+        number,
+        places,
+        bytes,
+        kept,
+        took: at(0.5),
+        protects: at(0.5),
+        changed: None,
+    }
 }
 
 fn adopted(pe: Pe) -> ProgressReport {
