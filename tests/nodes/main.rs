@@ -7,6 +7,7 @@
 //! - [`fewer`]: PEs of different hosts in shrink mode
 //! - [`input`]: the standard input, read on another host
 //! - [`losses`]: a link down, a partition, a killed agent, a node that resumes
+//! - [`background`]: parity that is computed while the program runs
 //! - [`prelude`]: calls before the first checkpoint call
 //! - [`data`]: losses under a program whose PEs reach each other through the network
 //! - [`disks`]: checkpoints on the disk of each host, and jobs that restart from them
@@ -27,6 +28,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod background;
 mod daemons;
 mod data;
 mod disks;

@@ -74,6 +74,7 @@ fn a_call_returns_before_the_parity_is_computed() {
     let mut run = Job::line(&line).program(&program("behind"), &["ahead"]).start();
     run.wait_for("PE 0 is ahead, protected 0");
     let is_stopped = |found: &Found| found.name == "behind" && found.state == 'T';
+    run.wait_until("PE 1 should be stopped", |all| all.iter().any(is_stopped));
     let stopped = run.processes().into_iter().find(is_stopped).expect("PE 1 is stopped");
     signal(stopped.pid, Signal::CONT);
     run.finish().status(0).prints("behind ok");
