@@ -44,7 +44,7 @@ rules! {
     /// Lost parity is not recomputed.
     ParityNotRecomputed = "parity-not-recomputed", simulator, "at_most_the_parity";
     /// A checkpoint is decoded with the newest groups, not with those that encoded it.
-    NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
+    NewestGroupsTaken = "newest-groups-taken", explorer, "deaths_anywhere_while_groups_change";
     /// A PE that rolls back locally does not look at the records of its checkpoint's groups.
     RecordsIgnored = "records-ignored", unit, "a_local_rollback_finds_the_groups_in_records";
     /// Parity groups never change, although PEs have moved.
