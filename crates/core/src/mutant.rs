@@ -86,6 +86,12 @@ rules! {
     /// A batch system is to submit a job again that crashed without the loss of a node.
     CrashRequeued = "crash-requeued", unit, "only_a_job_that_lost_nodes_and_got_on_is_requeued";
 
+    // Sets on disk.
+    /// A file refers to the block of an older one although it has changed since.
+    DigestsIgnored = "digests-ignored", unit, "unchanged_tiles_refer_to_the_file_that_holds_them";
+    /// A set is deleted although one that is kept refers to it.
+    BasesPruned = "bases-pruned", unit, "no_set_that_a_kept_one_refers_to_is_deleted";
+
     // The store.
     /// A stamp is accepted for any tile.
     StampBelieved = "stamp-believed", unit, "a_stamp_refuses_every_flipped_bit";
