@@ -19,7 +19,7 @@ use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Activity, DivergedSites};
-use raidshmem_core::view::{State, View};
+use raidshmem_core::view::{MoveRequest, State, View};
 
 use super::job::{Job, What};
 use super::mailbox::Meetings;
@@ -93,6 +93,11 @@ pub struct Proc {
     resumed: bool,
     /// True in the call that does so.
     pub heals: bool,
+    /// The request that PEs move, of the last barrier Q, and the one for which it waits.
+    pub agreed_move: Option<MoveRequest>,
+    pub waits: Option<MoveRequest>,
+    /// True if it has reported that it waits.
+    pub reported: bool,
     /// The combined values of barrier Q or of the settling meeting.
     pub met: Brought,
     /// The findings of all checks.
@@ -156,6 +161,9 @@ impl Proc {
             groups: None,
             resumed: false,
             heals: false,
+            agreed_move: None,
+            waits: None,
+            reported: false,
             met: Brought::Nothing,
             found: Found::default(),
             verdict: Ok(()),
@@ -247,7 +255,7 @@ impl Job {
     }
 
     /// Makes the program's next call.
-    fn call(&mut self, p: &mut Proc) -> Then {
+    pub fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
         self.choose_groups(p, driver.number());
         self.begin(p, driver)
@@ -289,6 +297,7 @@ impl Job {
                 self.saved = self.saved.max(p.number);
                 if !std::mem::take(&mut p.heals) {
                     self.leaves_call(p, true);
+                    self.begin_wait(p);
                 }
             }
             At::Passed => self.leaves_call(p, false),
@@ -370,6 +379,9 @@ impl Job {
             return self.call(p);
         }
         if let Some(then) = self.heal(p) {
+            return then;
+        }
+        if let Some(then) = self.wait_for_move(p) {
             return then;
         }
         let behind = p.finishing.is_none() && self.is_behind(p);
