@@ -85,6 +85,12 @@ impl Disks {
         (0..self.pes).find(has).expect("a node has its file")
     }
 
+    /// True while a set is being written to the disk of a node.
+    fn writes(&self, node: usize) -> bool {
+        let entries = fs::read_dir(self.store.node(node)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(".part"))
+    }
+
     /// Runs `run` while a node has no disk.
     fn without<R>(&self, node: usize, run: impl FnOnce() -> R) -> R {
         let away = self.store.0.join(format!("away-{node}"));
@@ -216,6 +222,43 @@ fn a_job_falls_back_to_a_set_of_new_groups() {
         outcome.right_sum(LONG);
         [home, LOST].into_iter().for_each(|pe| is_rebuilt(&outcome, pe));
     }
+}
+
+/// A set is being written when a node is lost, and the job is killed as a whole once it has formed
+/// new groups, while it writes a set under them, or when that is on disk. It begins, without the
+/// disk of a node, from the newest set that was on disk, or a newer one, and every set is whole.
+#[test]
+fn a_set_begun_before_groups_change_leaves_only_whole_sets() {
+    for stage in sample(vec!["changed", "begun", "written"], 1) {
+        let disks = Disks::new(4);
+        let begun = || (0..4).any(|node| node != LOST && disks.writes(node));
+        let job = disks.storing().env("SHMEM_FT_STORE_RATE", "1M");
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        run.wait_for_nth("is on disk", 1);
+        run.wait_until("a set is being written", |_| disks.writes(LOST) && begun());
+        kill_nodes(&run, &[LOST]);
+        run.wait_for(ANEW);
+        let before = run.so_far("is on disk");
+        match stage {
+            "begun" => run.wait_until("a set is being written", |_| begun()),
+            "written" => run.wait_for_nth("is on disk", before + 1),
+            _ => {}
+        }
+        let outcome = run.kill();
+        let newest = numbers(&outcome, "/set-").next_back().expect("a set is on disk");
+        let (status, listed) = disks.oshinfo(disks.store.text(), &["--verify"]);
+        assert_eq!(status, Some(0), "{stage}: {listed}");
+        let outcome = disks.without(1, || disks.resume(disks.store.text()));
+        let from = numbers(outcome.right_sum(LONG), "begins from set ").next();
+        outcome.check(from.is_some_and(|from| from >= newest), "the newest set that is whole");
+    }
+}
+
+/// Returns the number behind each of these words in what a job reported.
+fn numbers(outcome: &Outcome, words: &str) -> impl DoubleEndedIterator<Item = u64> {
+    let number = |rest: &str| rest.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok();
+    let all: Vec<u64> = outcome.err.split(words).skip(1).filter_map(number).collect();
+    all.into_iter()
 }
 
 /// Sets of both groupings are verified, repaired and read without a job.

@@ -128,3 +128,22 @@ fn groups_stay_where_memory_for_others_is_short() {
     outcome.check(outcome.count(ANEW) == 0, "they stay");
     outcome.check(outcome.count(LOCAL) == 2, "both losses");
 }
+
+/// New groups are taken only if there is memory for the checkpoints after the first one, too: for
+/// both slots, and for the replica of the log of a PE that has moved.
+#[test]
+fn new_groups_that_are_taken_leave_memory_for_later_checkpoints() {
+    let mut stayed = 0;
+    let limits = (13_500..=16_500).step_by(500);
+    for limit in limits.clone() {
+        let job = job(4).kill_node(&[MOVES]).env("SHMEM_FT_LOG_LIMIT", "1100K");
+        let job = job.env("SHMEM_FT_MEMORY_LIMIT", &format!("{limit}K"));
+        let outcome = jacobi::job(job, SMALL).run();
+        outcome.right_sum(SMALL);
+        outcome.check(outcome.count("checkpoint refused") == 0, "memory was counted before");
+        let stays = outcome.count("parity groups stay as they are: ");
+        outcome.check(stays + outcome.count(ANEW) == 1, "they change, or a line says why not");
+        stayed += stays;
+    }
+    assert!(stayed > 0 && stayed < limits.count(), "both happen");
+}

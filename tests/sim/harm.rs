@@ -136,6 +136,11 @@ impl Job {
 
     /// True if no group loses more than its parity, counting losses since it was whole.
     pub fn may_lose(&self, pes: &[usize]) -> bool {
+        self.saved > CheckpointNumber(0) && self.bears(&[pes, &self.about_to_move()].concat())
+    }
+
+    /// True if no group has then lost more than its parity.
+    pub fn bears(&self, pes: &[usize]) -> bool {
         let mut lost = self.lost.clone();
         lost.extend(pes);
         lost.extend(self.suspects.iter().flat_map(|(&pe, &accuser)| [pe, accuser]));
@@ -144,10 +149,10 @@ impl Job {
             let with = |pe: usize| lost.iter().filter(|&&one| group(one) == group(pe)).count();
             lost.iter().all(|&pe| with(pe) <= self.plan.settings.parity)
         };
-        self.saved > CheckpointNumber(0) && self.groups_in_use().into_iter().all(bears)
+        self.groups_in_use().into_iter().all(bears)
     }
 
-    fn lose(&mut self, pes: &[usize]) {
+    pub fn lose(&mut self, pes: &[usize]) {
         self.lost.extend(pes);
         self.ending.losses += pes.len() as u32;
         let last = self.plan.last;
@@ -188,7 +193,7 @@ impl Job {
     /// Flips bits of a PE's store that go unnoticed until the next recovery, whenever that is. The
     /// scrub may have found them before the next comparison, without repairing them.
     fn rot(&mut self, pe: usize, proc: u32) -> bool {
-        if !self.lost.is_empty() {
+        if !self.lost.is_empty() || self.moving.is_some() {
             return false;
         }
         self.lose(&[pe]);

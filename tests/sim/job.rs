@@ -10,7 +10,7 @@ use raidshmem_core::membership::{Membership, MembershipEvent, Shape};
 use raidshmem_core::message::{Down, ProcId};
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
-use raidshmem_core::view::View;
+use raidshmem_core::view::{MoveRequest, View};
 
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
@@ -41,6 +41,7 @@ pub enum What {
     NodeGone(u32),
     Heartbeat(Heartbeat),
     Fault(usize),
+    Move(usize),
     CutShort,
 }
 
@@ -88,6 +89,11 @@ pub struct Ending {
     pub compared: u64,
     /// Calls of late PEs that were skipped.
     pub passed: u32,
+    /// Nodes that were drained, and moves of PEs to a node that joined.
+    pub drained: u32,
+    pub joined: u32,
+    /// True if PEs that moved and a loss of which the launcher did not know were too much.
+    pub overlaps: bool,
     /// Protocol messages that each PE sent: its findings, and posts in the tree.
     pub sent: Vec<u64>,
 }
@@ -130,6 +136,8 @@ pub struct Job {
     pub broken_promise: Option<String>,
     /// True if the planned refusal has occurred.
     pub refused: bool,
+    /// The request for which PEs are not killed yet.
+    pub moving: Option<MoveRequest>,
 }
 
 impl Job {
@@ -177,6 +185,7 @@ impl Job {
             trace: traced.then(Vec::new),
             broken_promise: None,
             refused: false,
+            moving: None,
             plan,
         };
         job.act(first);
@@ -185,6 +194,9 @@ impl Job {
             if let When::Time(time) = job.plan.faults[index].when {
                 job.at(time, What::Fault(index));
             }
+        }
+        for index in 0..job.plan.moves.len() {
+            job.at(job.plan.moves[index].time, What::Move(index));
         }
         job
     }
@@ -278,6 +290,7 @@ impl Job {
                 self.deliver(MembershipEvent::NodeLost { node });
             }
             What::Fault(index) => self.strike(index),
+            What::Move(index) => self.ask_to_move(index),
             What::CutShort => {
                 let actions = self.machine.cut_short();
                 self.act(actions);

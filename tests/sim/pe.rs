@@ -20,7 +20,7 @@ use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Activity, DivergedSites};
-use raidshmem_core::view::{State, View};
+use raidshmem_core::view::{MoveRequest, State, View};
 
 use super::job::{Job, What};
 use super::mailbox::Meetings;
@@ -96,6 +96,11 @@ pub struct Proc {
     pub heals: bool,
     /// True while its parity is computed from snapshots.
     pub behind: bool,
+    /// The request that PEs move, of the last barrier Q, and the one for which it waits.
+    pub agreed_move: Option<MoveRequest>,
+    pub waits: Option<MoveRequest>,
+    /// True if it has reported that it waits.
+    pub reported: bool,
     /// The combined values of barrier Q or of the settling meeting.
     pub met: Brought,
     /// The findings of all checks.
@@ -160,6 +165,9 @@ impl Proc {
             resumed: false,
             heals: false,
             behind: false,
+            agreed_move: None,
+            waits: None,
+            reported: false,
             met: Brought::Nothing,
             found: Found::default(),
             verdict: Ok(()),
@@ -256,7 +264,7 @@ impl Job {
     }
 
     /// Makes the program's next call.
-    fn call(&mut self, p: &mut Proc) -> Then {
+    pub fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
         let last = p.known.last().map(|last| last.places);
         self.choose_groups(p, driver.number());
@@ -306,6 +314,7 @@ impl Job {
                 self.saved = self.saved.max(p.number);
                 if !std::mem::take(&mut p.heals) {
                     self.leaves_call(p, true);
+                    self.begin_wait(p);
                 }
             }
             // The program computes while a thread takes the other part.
@@ -395,6 +404,9 @@ impl Job {
             return self.call(p);
         }
         if let Some(then) = self.heal(p) {
+            return then;
+        }
+        if let Some(then) = self.wait_for_move(p) {
             return then;
         }
         let behind = p.finishing.is_none() && self.is_behind(p);

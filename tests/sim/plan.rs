@@ -9,6 +9,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::{Background, BackupMode, Delta, Settings, Substitute, Track};
 use raidshmem_core::store::protection::Protection;
 
+use super::drain::PlannedMove;
 use super::memory::{Chance, TILE, tiles};
 
 /// The extent of the losses.
@@ -135,6 +136,7 @@ pub struct Plan {
     /// A PE whose kernel cannot track pages.
     pub denied: Option<usize>,
     pub faults: Vec<Fault>,
+    pub moves: Vec<PlannedMove>,
     pub chance: Chance,
 }
 
@@ -245,6 +247,7 @@ impl Plan {
             refusal: None,
             denied: None,
             faults: Vec::new(),
+            moves: Vec::new(),
             chance,
         };
         plan.choose_refusal();
@@ -257,6 +260,7 @@ impl Plan {
         }
         plan.asked = plan.far && plan.chance.one_in(2);
         plan.choose_faults();
+        plan.choose_moves();
         if pair {
             plan.lose_one_after_the_other();
         }
@@ -303,6 +307,7 @@ impl Plan {
             refusal: None,
             denied: None,
             faults: lost.into_iter().map(fault).collect(),
+            moves: Vec::new(),
             chance: Chance::new(pes as u64),
         }
     }
@@ -346,6 +351,19 @@ impl Plan {
         if let Some(last) = self.faults.last_mut().filter(|_| adopts && other.one_in(4)) {
             last.harm = Harm::AtOnce;
         }
+    }
+
+    /// Plans nodes that are drained or join, in some jobs without heartbeats, which fix the nodes.
+    fn choose_moves(&mut self) {
+        let mut other = Chance::new(self.seed ^ 0xd7a1);
+        if self.mode == Mode::Beyond || self.heartbeat || !other.one_in(4) {
+            return;
+        }
+        for _ in 0..1 + other.below(3) {
+            let time = other.below(30 * (self.message + 10 * self.step)) as u64;
+            self.moves.push(PlannedMove { time, joins: other.one_in(2), tries: 0 });
+        }
+        self.last.0 += 2;
     }
 
     /// Plans the loss of both PEs with their nodes: the second as soon as the first one's

@@ -56,7 +56,10 @@ impl Hands<'_> {
         let (me, posted) = (p.me(), job.memory(p, p.me()).posted);
         let (calls, ending) = (Calls::of(Pe::of(me), &posted.call), u64::from(posted.ending));
         match at {
-            At::BarrierQ => Brought::Intents(job.intent(p), calls, None),
+            At::BarrierQ => {
+                let moves = job.nodes[p.node as usize].moves;
+                Brought::Intents(job.intent(p), calls, moves)
+            }
             At::MeetSettling => {
                 let decided = CheckpointNumber::unpack(posted.decision);
                 let vote = Vote { phase: Phase::unpack(posted.phase), decided };
@@ -255,6 +258,9 @@ impl Port for Hands<'_> {
     }
 
     fn agrees(&mut self, _: &Driver) -> bool {
+        if let Brought::Intents(.., moves) = self.p.met {
+            self.p.agreed_move = moves;
+        }
         !self.job.refuses(self.p)
     }
 

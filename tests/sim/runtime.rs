@@ -15,7 +15,7 @@ use raidshmem_core::message::{AssignmentMessage, Down, PeMessage, ProcId};
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::tree::{Location, Tree, trees};
-use raidshmem_core::view::{Member, State, View};
+use raidshmem_core::view::{Member, MoveRequest, State, View};
 
 use super::job::{Job, What};
 use super::memory::Memory;
@@ -30,13 +30,17 @@ pub struct Node {
     pub alive: bool,
     pub finished: bool,
     pub shown: Rc<View>,
+    /// The request that PEs move after the next checkpoint, and the last request that is over.
+    pub moves: Option<MoveRequest>,
+    pub moves_over: u32,
     down_at: u64,
     up_at: u64,
 }
 
 impl Node {
     pub fn new(shown: Rc<View>) -> Node {
-        Node { alive: true, finished: false, shown, down_at: 0, up_at: 0 }
+        let (moves, moves_over) = (None, 0);
+        Node { alive: true, finished: false, shown, moves, moves_over, down_at: 0, up_at: 0 }
     }
 }
 
@@ -94,6 +98,11 @@ impl Job {
                     if let Down::Show(view) = &message {
                         self.order(view);
                     }
+                    match message {
+                        Down::Drain(request) => self.moving = Some(request),
+                        Down::DrainOver { .. } => self.moving = None,
+                        _ => {}
+                    }
                     let delay = self.delay(self.plan.message);
                     let link = &mut self.nodes[node as usize];
                     link.down_at = (self.now + delay).max(link.down_at);
@@ -116,8 +125,14 @@ impl Job {
                 Action::Rest { pe, ms } => {
                     self.at(self.now + ms, What::Up(MembershipEvent::Rested { pe }));
                 }
+                Action::KillNode { node } if self.moving.is_some_and(|it| it.node == node) => {
+                    self.kill_drained(node);
+                }
                 Action::KillNode { .. } | Action::Lost { .. } | Action::Survives(_) => {}
-                Action::Drained { .. } | Action::Moved { .. } => {} // nobody asks for it
+                Action::Drained { checkpoint, repeats, .. } => {
+                    self.moved(false, checkpoint, repeats);
+                }
+                Action::Moved { checkpoint, repeats, .. } => self.moved(true, checkpoint, repeats),
                 Action::GiveUp { .. } | Action::ChooseSet { .. } => {} // its jobs write no sets
                 Action::Say(_) | Action::Tell(_) => {}
             }
@@ -169,7 +184,16 @@ impl Job {
                 self.up(node, MembershipEvent::Shown { node, number });
             }
             Down::Look { proc } => self.up(node, MembershipEvent::Looked { proc }),
+            Down::Kill { proc } if self.kill_moving(proc) => {}
             Down::Kill { proc } => self.end_suspect(proc),
+            Down::Drain(request) => {
+                self.nodes[node as usize].moves = Some(request);
+            }
+            Down::DrainOver { serial } => {
+                let page = &mut self.nodes[node as usize];
+                (page.moves, page.moves_over) = (None, serial);
+                self.wake_node(node);
+            }
             Down::Ask { node: about, .. } => self.give_opinion(node, about),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;

@@ -149,6 +149,16 @@ impl Manifest {
         };
         entries.get(pe.at()).copied()
     }
+
+    /// Names another file of a PE, if it names one.
+    pub fn rename(&mut self, content: Content, pe: Pe, entry: Entry) {
+        let entries = match content {
+            Content::Data => Some(&mut self.entries),
+            Content::Parity => self.parity.as_mut().map(|parity| &mut parity.entries),
+        };
+        let named = entries.and_then(|entries| entries.get_mut(pe.at()));
+        named.into_iter().for_each(|it| *it = entry);
+    }
 }
 
 fn write(entries: &[Entry], out: &mut Writer) {

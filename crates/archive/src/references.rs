@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 
 use raidshmem_core::disk::Entry;
+use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 
 use crate::bytes::{Reader, Writer};
@@ -146,7 +147,9 @@ impl Past {
 
     /// Returns the base that holds a tile with this digest, if it has not changed.
     pub fn source(&self, tile: TileIndex, digest: u128) -> Option<u8> {
-        self.tiles.get(tile.at()).filter(|(known, _)| *known == digest).map(|&(_, source)| source)
+        let is_known = |known: u128| known == digest || breaks(Mutant::DigestsIgnored);
+        let held = self.tiles.get(tile.at()).filter(|(known, _)| is_known(*known));
+        held.map(|&(_, source)| source)
     }
 }
 

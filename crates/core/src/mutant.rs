@@ -50,7 +50,7 @@ rules! {
     /// Lost parity is not recomputed.
     ParityNotRecomputed = "parity-not-recomputed", simulator, "at_most_the_parity";
     /// A checkpoint is decoded with the newest groups, not with those that encoded it.
-    NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
+    NewestGroupsTaken = "newest-groups-taken", explorer, "deaths_anywhere_while_groups_change";
     /// A PE that rolls back locally does not look at the records of its checkpoint's groups.
     RecordsIgnored = "records-ignored", unit, "a_local_rollback_finds_the_groups_in_records";
     /// Parity groups never change, although PEs have moved.
@@ -91,6 +91,12 @@ rules! {
     FallsForever = "falls-forever", unit, "a_job_falls_only_so_often_without_progress";
     /// A batch system is to submit a job again that crashed without the loss of a node.
     CrashRequeued = "crash-requeued", unit, "only_a_job_that_lost_nodes_and_got_on_is_requeued";
+
+    // Sets on disk.
+    /// A file refers to the block of an older one although it has changed since.
+    DigestsIgnored = "digests-ignored", unit, "unchanged_tiles_refer_to_the_file_that_holds_them";
+    /// A set is deleted although one that is kept refers to it.
+    BasesPruned = "bases-pruned", unit, "no_set_that_a_kept_one_refers_to_is_deleted";
 
     // The store.
     /// A stamp is accepted for any tile.

@@ -172,10 +172,7 @@ fn look(set: &Set, verified: Option<&[StoredSet]>) -> Result<Manifest, String> {
     let Some((stored, damage)) = damage else { return Ok(manifest) };
     let why = &damage.why;
     Err(match stored.judge(true) {
-        Ok(()) => match stored.check_is_whole() {
-            Ok(()) => format!("{why}; --repair makes it again"),
-            Err(error) => format!("{why}; {error}"),
-        },
+        Ok(()) => format!("{why}; --repair makes it again"),
         Err(_) if stored.manifest.parity.is_none() => why.clone(),
         Err(error) => format!("{why}; {error}"),
     })

@@ -129,24 +129,6 @@ impl StoredSet {
         }
     }
 
-    /// Returns an error if the set refers to others, of which a repair would need the history.
-    ///
-    /// # Errors
-    /// It does.
-    pub fn check_is_whole(&self) -> Result<(), SetError> {
-        match self.manifest.bases.as_slice() {
-            [] => Ok(()),
-            bases => {
-                let numbers: Vec<String> = bases.iter().map(ToString::to_string).collect();
-                Err(SetError::Incomplete(format!(
-                    "it refers to checkpoint {}; oshinfo store DIR@{} --copy TO writes it whole",
-                    numbers.join(", "),
-                    self.number
-                )))
-            }
-        }
-    }
-
     /// Opens a file.
     ///
     /// # Errors

@@ -48,6 +48,11 @@ pub type Pasts = BTreeMap<(Content, Pe), Past>;
 /// A check that fails once the writing is to end.
 pub type GoOn<'a> = dyn Fn() -> Result<(), Failure> + 'a;
 
+/// Returns the digest of a tile of a job, which decides if a file refers to an older one.
+pub fn digest(job: u64, tile: &[u8]) -> u128 {
+    XxHash3_128::oneshot_with_seed(job, tile)
+}
+
 /// A piece of the data that is read.
 pub enum Piece {
     /// The beginning of a file; its checksums are still missing.
@@ -273,7 +278,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 impl Open {
     /// Returns true if the older file has the tile, and then refers to that.
     fn is_unchanged(&mut self, tile: &[u8]) -> bool {
-        let digest = XxHash3_128::oneshot_with_seed(self.begin.owner().job, tile);
+        let digest = digest(self.begin.owner().job, tile);
         self.digests.push(digest);
         let source =
             self.past.as_ref().and_then(|past| past.source(TileIndex::of(self.tile), digest));

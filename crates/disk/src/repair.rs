@@ -1,20 +1,21 @@
 //! Repair of sets without a job: a file that is damaged or missing is made again from the other
 //! files of its group, as the agent of its PE had written it, and must then be the one that the
-//! manifest names.
+//! manifest names. A file that referred to others does so again, as far as the file of the set
+//! before shows which blocks had not changed. Otherwise it gets all of its blocks, and the
+//! manifests name that file, unless a file of a later set refers to the one that it replaces.
 //!
 //! ```text
 //! DIR/node-2/set-7/repair/pe-2    a file that is being made; it replaces pe-2 once it is on disk
 //! ```
 //!
-//! A set that refers to others is left as it is: which blocks a lost file referred to is not known.
-//! Those it refers to are repaired.
+//! Older sets are repaired first: later ones may refer to them.
 //!
 //! Invariants: a set that cannot be repaired is left as it is; a repair that ends at any step
 //! leaves every file either as it was or whole.
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -22,8 +23,12 @@ use std::sync::mpsc::SyncSender;
 
 use raidshmem_archive::compress::TileCompressor;
 use raidshmem_archive::judge::FileState;
-use raidshmem_core::disk::{Content, Entry, Failure, Files};
-use raidshmem_core::quantity::Pe;
+use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::parity::ParityHead;
+use raidshmem_archive::part::Head;
+use raidshmem_archive::references::Past;
+use raidshmem_core::disk::{Content, Entry, Failure};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_sys::pool::WorkerPool;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -31,7 +36,7 @@ use rustix::io::Errno;
 use super::decode::{DecodedFile, Decoder};
 use super::examine::{SetFile, StoredSet};
 use super::files::{PeFile, PeHead, SetError, TileScratch, io_at, name};
-use super::output::Piece;
+use super::output::{Piece, digest};
 use super::sets::{self, MANIFEST};
 use super::step::step;
 use super::write::{Pasts, read_data, read_parity, transfer};
@@ -62,17 +67,15 @@ pub struct Repair {
 /// The folder cannot be read.
 pub fn repair(folder: &Path, pool: &WorkerPool) -> Result<Vec<Repair>, SetError> {
     let mut repairs = Vec::new();
-    // First what others refer to.
-    for refers in [false, true] {
+    let id = |set: &StoredSet| (set.manifest.number, set.manifest.job);
+    let ids: BTreeSet<_> = StoredSet::list(folder)?.iter().map(id).collect();
+    for next in ids {
         let mut sets = StoredSet::list(folder)?;
-        let is_next = |set: &StoredSet| set.manifest.bases.is_empty() != refers;
-        let next = sets.iter_mut().filter(|set| is_next(set));
-        next.for_each(|set| set.read(pool));
-        for set in sets.iter().filter(|set| is_next(set)) {
-            let mut made = Vec::new();
-            let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
-            repairs.push(Repair { set: set.number, made, failed });
-        }
+        let Some(at) = sets.iter().position(|set| id(set) == next) else { continue };
+        sets[at].read(pool);
+        let (set, mut made) = (&sets[at], Vec::new());
+        let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
+        repairs.push(Repair { set: set.number, made, failed });
     }
     repairs.sort_by_key(|repair| std::cmp::Reverse(repair.set));
     Ok(repairs)
@@ -105,23 +108,31 @@ impl Repairer<'_> {
             };
             wrong.entry(home).or_default().push(file);
         }
-        if !wrong.is_empty() {
-            set.check_is_whole()?;
-        }
         let decoder = Decoder::new(set.clone())?;
-        for home in set.folders.iter().filter(|home| !self.has_manifest(home)) {
+        for home in set.folders.iter().filter(|home| !self.has_manifest(home, &set.manifest)) {
             wrong.entry(home.clone()).or_default();
         }
-        for (home, files) in wrong {
-            self.repair_in(&home, &files, &decoder, made)?;
+        let mut works = BTreeMap::new();
+        let mut manifest = set.manifest.clone();
+        for (home, files) in &wrong {
+            let work = Work::new(home)?;
+            self.make(&work.folder, files, &decoder, &mut manifest)?;
+            works.insert(home.clone(), work);
         }
-        Ok(())
+        for home in set.folders.iter().filter(|home| !self.has_manifest(home, &manifest)) {
+            if !works.contains_key(home) {
+                works.insert(home.clone(), Work::new(home)?);
+            }
+        }
+        let files = |home: &PathBuf| wrong.get(home).map(Vec::as_slice).unwrap_or_default();
+        works
+            .into_iter()
+            .try_for_each(|(home, work)| self.replace((&home, files(&home)), work, &manifest, made))
     }
 
-    /// Returns true for the folder of a set with a valid manifest, and for one that is no set.
-    fn has_manifest(&self, home: &Path) -> bool {
-        let named = sets::read_manifest(home).is_ok_and(|manifest| manifest == self.set.manifest);
-        named || sets::is_part_folder(home)
+    /// Returns true for the folder of a set with this manifest, and for one that is no set.
+    fn has_manifest(&self, home: &Path, manifest: &Manifest) -> bool {
+        sets::read_manifest(home).is_ok_and(|it| it == *manifest) || sets::is_part_folder(home)
     }
 
     /// Chooses the folder for the files of a PE of which none is there: that of its node in another
@@ -150,34 +161,28 @@ impl Repairer<'_> {
         home.cloned().unwrap_or_else(|| part(&node))
     }
 
-    /// Repairs a folder of the set.
-    fn repair_in(
+    /// Moves the files that were made to their folder of the set, and then the manifest.
+    fn replace(
         &self,
-        home: &Path,
-        files: &[SetFile],
-        decoder: &Decoder,
+        (home, files): (&Path, &[SetFile]),
+        work: Work,
+        manifest: &Manifest,
         made: &mut Vec<PathBuf>,
     ) -> Result<(), SetError> {
-        step();
-        fs::create_dir_all(home).map_err(io_at(home))?;
-        let _lock = lock(home)?;
-        let work = home.join(WORK);
-        self.make(&work, files, decoder)?;
         for &(content, pe) in files {
             let path = home.join(name(content, pe));
             step();
-            fs::rename(work.join(name(content, pe)), &path).map_err(io_at(&path))?;
+            fs::rename(work.folder.join(name(content, pe)), &path).map_err(io_at(&path))?;
             made.push(path);
         }
-        if !sets::read_manifest(home).is_ok_and(|manifest| manifest == self.set.manifest) {
-            sets::write_manifest(&work, &self.set.manifest.encode())?;
+        if !sets::read_manifest(home).is_ok_and(|it| it == *manifest) {
+            sets::write_manifest(&work.folder, &manifest.encode())?;
             let path = home.join(MANIFEST);
             step();
-            fs::rename(work.join(MANIFEST), &path).map_err(io_at(&path))?;
+            fs::rename(work.folder.join(MANIFEST), &path).map_err(io_at(&path))?;
             made.push(path);
         }
-        step();
-        fs::remove_dir(&work).map_err(io_at(&work))?;
+        drop(work);
         sets::sync(home)?;
         match home.parent().filter(|_| sets::is_part_folder(home)) {
             Some(node) => sets::name_part(node, home, self.set.number),
@@ -185,73 +190,129 @@ impl Repairer<'_> {
         }
     }
 
-    /// Makes files in an empty folder.
-    fn make(&self, work: &Path, files: &[SetFile], decoder: &Decoder) -> Result<(), SetError> {
-        let set = self.set.number;
-        let failed = |why: &str| SetError::Incomplete(format!("set {set}: {why}"));
-        let levels = if files.is_empty() { vec![0] } else { self.levels(decoder)? };
-        for level in levels {
-            step();
-            if let Err(error) = fs::remove_dir_all(work)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                return Err(io_at(work)(error));
-            }
-            fs::create_dir(work).map_err(io_at(work))?;
-            let written = self.write(work, files, decoder, level);
-            let written = written.map_err(|failure| match failure {
-                Failure::Refused(why) => SetError::Incomplete(why),
-                _ => failed("its files cannot be made"), // no other failure can be
-            })?;
-            if self.are_named(&written) {
-                return sets::sync(work);
-            }
-        }
-        let _ = fs::remove_dir_all(work); // else the next repair does so
-        Err(failed("this build decodes other files than those of the manifest"))
-    }
-
-    fn are_named(&self, written: &Files) -> bool {
-        let manifest = &self.set.manifest;
-        let is_named =
-            |content, &(pe, entry): &(Pe, Entry)| manifest.entry(content, pe) == Some(entry);
-        written.data.iter().all(|file| is_named(Content::Data, file))
-            && written.parity.iter().all(|file| is_named(Content::Parity, file))
-    }
-
-    /// Writes files as the agents of their PEs did.
-    fn write(
+    /// Makes files in an empty folder. The manifest then names those that are others than before.
+    fn make(
         &self,
         work: &Path,
         files: &[SetFile],
         decoder: &Decoder,
-        level: u32,
-    ) -> Result<Files, Failure> {
-        let (order, layout) = (decoder.order(level), decoder.layout());
+        manifest: &mut Manifest,
+    ) -> Result<(), SetError> {
+        let levels = if files.is_empty() { vec![0] } else { self.levels(decoder)? };
+        for &file in files {
+            if !self.make_named(work, file, decoder, &levels)? {
+                self.check_no_other_refers_to(file)?;
+                let level = levels.first().copied().unwrap_or_default();
+                let entry = self.write(work, file, decoder, (level, None))?;
+                manifest.rename(file.0, file.1, entry);
+            }
+        }
+        sets::sync(work)
+    }
+
+    /// Makes the file that the manifest names. False if that cannot be done, and another may take
+    /// its place.
+    fn make_named(
+        &self,
+        work: &Path,
+        file @ (content, pe): SetFile,
+        decoder: &Decoder,
+        levels: &[u32],
+    ) -> Result<bool, SetError> {
+        let (refers, path) = (!self.set.manifest.bases.is_empty(), work.join(name(content, pe)));
+        let entry = self.set.manifest.entry(content, pe);
+        let bases = self.all.iter().filter(|set| refers && self.precedes(set)).map(Some);
+        for base in bases.chain([None]) {
+            let past = base.map(|set| (set, past(set, file)));
+            if matches!(past, Some((_, None))) {
+                continue;
+            }
+            for &level in levels {
+                let past = past.clone().and_then(|(set, past)| Some((set.manifest.number, past?)));
+                if Some(self.write(work, file, decoder, (level, past))?) == entry {
+                    return Ok(true);
+                }
+                fs::remove_file(&path).map_err(io_at(&path))?;
+            }
+        }
+        let why = "this build decodes other files than those of the manifest";
+        let failed = || SetError::Incomplete(format!("set {}: {why}", self.set.number));
+        refers.then_some(false).ok_or_else(failed)
+    }
+
+    /// True for a set that the files of this one may refer to.
+    fn precedes(&self, other: &StoredSet) -> bool {
+        let (it, own) = (&other.manifest, &self.set.manifest);
+        it.job == own.job && it.number < own.number
+    }
+
+    /// Returns an error if a whole file of a later set refers to this file, as it was.
+    fn check_no_other_refers_to(&self, (content, pe): SetFile) -> Result<(), SetError> {
+        let number = self.set.manifest.number;
+        let refers = |set: &&StoredSet| {
+            let bases = match content {
+                Content::Data => set.open::<Head>(pe).map(|it| it.head.references.bases),
+                Content::Parity => set.open::<ParityHead>(pe).map(|it| it.head.references.bases),
+            };
+            bases.is_ok_and(|bases| bases.iter().any(|base| base.number == number))
+        };
+        let mut later = self.all.iter().filter(|set| set.manifest.job == self.set.manifest.job);
+        match later.find(refers) {
+            None => Ok(()),
+            Some(StoredSet { number, .. }) => Err(SetError::Incomplete(format!(
+                "set {number} refers to it as it was; oshinfo store DIR@{} --copy TO writes it \
+                 whole",
+                self.set.number
+            ))),
+        }
+    }
+
+    /// Writes a file as the agent of its PE did, after a past one. Returns its entry.
+    fn write(
+        &self,
+        work: &Path,
+        file @ (content, pe): SetFile,
+        decoder: &Decoder,
+        (level, past): (u32, Option<(CheckpointNumber, Past)>),
+    ) -> Result<Entry, SetError> {
+        let (mut order, layout) = (decoder.order(level), decoder.layout());
+        let (base, past) = past.unzip();
+        (order.how.incremental, order.how.base) = (past.is_some(), base);
+        let mut pasts: Pasts = past.map(|past| (file, past)).into_iter().collect();
         let stop = AtomicU64::new(0);
         let read = |pieces: SyncSender<Piece>| {
-            files.iter().try_for_each(|&(content, pe)| {
-                let file = DecodedFile::new(decoder, (content, pe));
-                let file = file.map_err(|error| Failure::Refused(error.to_string()))?;
-                match content {
-                    Content::Data => read_data(&order, (pe, &layout), &file, &pieces, &stop),
-                    Content::Parity => read_parity(&order, pe, &file, &pieces, &stop),
-                }
-            })
+            let decoded = DecodedFile::new(decoder, file);
+            let decoded = decoded.map_err(|error| Failure::Refused(error.to_string()))?;
+            match content {
+                Content::Data => read_data(&order, (pe, &layout), &decoded, &pieces, &stop),
+                Content::Parity => read_parity(&order, pe, &decoded, &pieces, &stop),
+            }
         };
-        let files = (work, &mut Pasts::new());
-        let (written, ()) = transfer(&order, files, AHEAD, &stop, read)?;
-        Ok(written)
+        let written = transfer(&order, (work, &mut pasts), AHEAD, &stop, read);
+        let (files, ()) = written.map_err(|failure| {
+            let set = self.set.number;
+            SetError::Incomplete(match failure {
+                Failure::Refused(why) => why,
+                _ => format!("set {set}: its files cannot be made"), // no other failure can be
+            })
+        })?;
+        let entry = files.data.into_iter().chain(files.parity).map(|(_, entry)| entry).next();
+        entry.ok_or_else(|| SetError::Incomplete(format!("PE {pe} has no such file")))
     }
 
     /// Returns the levels at which the tiles of the set may have been compressed; 0 if they are not
     /// compressed.
     fn levels(&self, decoder: &Decoder) -> Result<Vec<u32>, SetError> {
-        if self.set.manifest.raw.is_none() {
+        let pes = || Pe::all(self.set.manifest.entries.len());
+        let is_compressed = |pe: Pe| {
+            decoder.data(pe).is_some_and(|file| !file.head.stored.is_empty())
+                || decoder.parity(pe).is_some_and(|file| !file.head.stored.is_empty())
+        };
+        if !pes().any(is_compressed) {
             return Ok(vec![0]);
         }
         let mut samples = Vec::new();
-        for pe in Pe::all(self.set.manifest.entries.len()) {
+        for pe in pes() {
             decoder.data(pe).into_iter().for_each(|file| sample(file, &mut samples));
             decoder.parity(pe).into_iter().for_each(|file| sample(file, &mut samples));
         }
@@ -270,6 +331,51 @@ impl Repairer<'_> {
             ))),
             false => Ok(levels),
         }
+    }
+}
+
+/// The empty folder for the files of a part of a set, which no other repair and no job changes; it
+/// goes with this.
+struct Work {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Work {
+    fn new(home: &Path) -> Result<Work, SetError> {
+        step();
+        fs::create_dir_all(home).map_err(io_at(home))?;
+        let (folder, _lock) = (home.join(WORK), lock(home)?);
+        step();
+        if let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(io_at(&folder)(error));
+        }
+        fs::create_dir(&folder).map_err(io_at(&folder))?;
+        Ok(Work { folder, _lock })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        step();
+        let _ = fs::remove_dir_all(&self.folder); // else the next repair does so
+    }
+}
+
+/// Returns what an agent would remember of a file, if it can be read.
+fn past(set: &StoredSet, (content, pe): SetFile) -> Option<Past> {
+    fn of<H: PeHead>(file: &PeFile<H>) -> Option<Past> {
+        let (owner, mut scratch) = (H::owner(&file.head), TileScratch::default());
+        let tiles = 0..file.head.tiles().sums.len();
+        let digest = |nth| Some(digest(owner.job, file.tile(nth, &mut scratch).ok()?));
+        let digests: Option<Vec<u128>> = tiles.map(digest).collect();
+        Some(Past::new(owner, file.entry, file.head.references(), &digests?))
+    }
+    match content {
+        Content::Data => of::<Head>(&set.open(pe).ok()?),
+        Content::Parity => of::<ParityHead>(&set.open(pe).ok()?),
     }
 }
 

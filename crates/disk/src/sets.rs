@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::Content;
+use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
@@ -270,6 +271,7 @@ pub fn delete(set: &Set) -> Result<(), SetError> {
 /// Returns the job and the checkpoint of each set that sets with these manifests refer to.
 pub fn bases(manifests: impl Iterator<Item = Manifest>) -> BTreeSet<(u64, CheckpointNumber)> {
     let of = |it: Manifest| it.bases.into_iter().map(move |number| (it.job, number));
+    let manifests = manifests.filter(|_| !breaks(Mutant::BasesPruned));
     manifests.flat_map(of).collect()
 }
 

@@ -331,7 +331,7 @@ impl Driver {
     /// for which `pauses` is true.
     pub fn restored(
         (call, at): (Call, At),
-        number: CheckpointNumber,
+        (number, heals): (CheckpointNumber, bool),
         ends: Option<Ending>,
         is_new: bool,
         pauses: Option<fn(Op) -> bool>,
@@ -343,7 +343,7 @@ impl Driver {
             At::Encode | At::Publish | At::Copy if call == Call::Protect => Path::Ahead,
             _ => Path::Usual,
         };
-        let mut driver = Driver { call, at, path, done: 0, number, checks: 0, ends, heals: false };
+        let mut driver = Driver { call, at, path, done: 0, number, checks: 0, ends, heals };
         if let Some(pauses) = pauses {
             let before = list(driver.at, driver.path).iter().position(|&op| pauses(op));
             driver.done = before.expect("the state has such an operation") as u8 + 1;

@@ -258,6 +258,23 @@ impl KnownGroups {
     }
 }
 
+#[cfg(test)]
+impl KnownGroups {
+    /// Restores the knowledge of a PE of a model.
+    pub fn restored(
+        places: PlaceHistory,
+        last: Arc<Protection>,
+        of: BTreeMap<CheckpointNumber, Arc<Protection>>,
+    ) -> KnownGroups {
+        KnownGroups { places, last: Some(last), of_set: None, of, refused: None }
+    }
+
+    /// Returns the groups by checkpoint.
+    pub fn of(&self) -> &BTreeMap<CheckpointNumber, Arc<Protection>> {
+        &self.of
+    }
+}
+
 /// The groups that a job begins with.
 #[derive(Debug)]
 pub struct FirstGroups {

@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::mutant;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::replicas;
@@ -52,9 +52,10 @@ impl LogWriter<'_> {
         }
     }
 
-    /// Returns the number of copies of the log, with its replica.
+    /// Returns the number of copies of the log, with its replica: that of this log, or of the one
+    /// that begins at the next checkpoint. A PE that has rolled back locally has none until then.
     fn copies(self) -> u64 {
-        1 + u64::from(self.world.local.holder().is_some())
+        1 + u64::from(self.world.local.holder().or_else(|| self.next_holder()).is_some())
     }
 
     /// Returns how many of these bytes it has not taken yet.
@@ -129,10 +130,13 @@ impl LogWriter<'_> {
 
     /// Chooses the PE that keeps the replica of the own log up to the next checkpoint.
     pub(super) fn choose_holder(self) {
+        self.world.local.set_holder(self.next_holder());
+    }
+
+    fn next_holder(self) -> Option<Pe> {
         let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
         let nodes = self.world.members.joined_view().as_ref().map(nodes).unwrap_or_default();
-        let holder = replicas::holders(&nodes).map(|holders| holders[self.world.me().at()]);
-        self.world.local.set_holder(holder);
+        replicas::holders(&nodes).map(|holders| holders[self.world.me().at()])
     }
 
     /// Returns a later time than any before in this log, and than any that another PE drew before:

@@ -1,7 +1,7 @@
 //! The port of the model: the effect of the driver's operations on the small memory.
 
 use super::model::{Broken, Model, NO_WITNESS};
-use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
+use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState, full, packed, program};
 use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port, StepResult};
 use crate::protocol::operation::{Op, StorePart};
@@ -41,7 +41,7 @@ impl Model {
         };
         let (pe, error) = (&mut memory.state.pes[p], memory.broken_promise);
         if ![At::Enter, At::Follow].contains(&at) {
-            (pe.number, pe.ends) = (driver.number().0 as u8, driver.ends().is_some());
+            (pe.number, pe.ends) = (packed(driver.number()), driver.ends().is_some());
         }
         if driver.at() == At::Unrecoverable && pe.words == 0 {
             pe.words = NO_WITNESS;
@@ -53,7 +53,7 @@ impl Model {
     pub fn act_behind(&self, state: &mut JobState, p: usize) -> Result<Option<At>, String> {
         let pe = &state.pes[p];
         let (at, middle) = pe.behind.expect("a background is under way");
-        let number = CheckpointNumber(u64::from(pe.agreed) + 1);
+        let number = (full(pe.agreed).next(), false);
         let before = middle.then_some(pauses as fn(Op) -> bool);
         let mut driver = Driver::restored((Call::Protect, at), number, None, false, before);
         let mut memory = ModelMemory { model: self, state, p, broken_promise: None };
@@ -82,8 +82,12 @@ impl Model {
         let pe = &state.pes[p];
         let at = pe.at.expect("inside a call");
         let begins = [At::Enter, At::Follow, At::Intend].contains(&at);
-        let number = if begins { pe.agreed + 1 } else { pe.number };
-        let number = CheckpointNumber(number.into());
+        let number = match begins {
+            true if pe.groups.heals => full(pe.agreed).healed(),
+            true => full(pe.agreed).next(),
+            false => full(pe.number),
+        };
+        let number = (number, pe.groups.heals);
         let ends = pe.ends.then_some(Ending::Silent);
         let before = pe.middle.then_some(pauses as fn(Op) -> bool);
         Driver::restored((self.call(pe), at), number, ends, pe.is_new(), before)
@@ -127,18 +131,18 @@ impl Model {
 
     /// Returns the real plan's verdict on all findings, and the number of PEs that have lost
     /// everything.
-    fn verdict(&self, state: &JobState) -> (u8, usize) {
+    fn verdict(&self, state: &JobState, p: usize) -> (u8, usize) {
         let mask = |found: fn(&PeState) -> bool| {
             let pes = self.pes(state).iter().enumerate();
             pes.fold(0, |mask, (p, pe)| mask | usize::from(found(pe)) << p)
         };
         let (snapshots, parities) = (mask(|pe| pe.findings.0), mask(|pe| pe.findings.1));
         let lost = (snapshots & parities).count_ones() as usize;
-        (self.verdicts[parities << 4 | snapshots], lost)
+        (self.groups.verdict(state, p, parities << 4 | snapshots), lost)
     }
 
-    fn judge(&self, state: &JobState) -> Result<u8, String> {
-        let (words, lost) = self.verdict(state);
+    fn judge(&self, state: &JobState, p: usize) -> Result<u8, String> {
+        let (words, lost) = self.verdict(state, p);
         let incomplete = self.pes(state).iter().filter(|pe| pe.findings.0 || pe.findings.1).count();
         if self.broken == Broken::Nothing && incomplete > self.most_lost() {
             return Err(format!("{incomplete} PEs miss something, more than were ever lost"));
@@ -153,15 +157,19 @@ impl Model {
     /// Decoding from fewer sources than a stripe needs gives wrong data; the real plan ensures that
     /// there are enough.
     fn sources(&self, state: &JobState, p: usize, number: u8, slot: usize) -> Option<bool> {
-        let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
-        let used = others.flat_map(|(_, pe)| {
-            [(pe.findings.0, pe.snapshots[self.snapshot(number)]), (pe.findings.1, pe.slots[slot])]
+        let group = self.groups.group_of(state, p, p);
+        let others = self.pes(state).iter().enumerate();
+        let others = others.filter(|&(q, _)| q != p && group >> q & 1 == 1);
+        let used = others.flat_map(|(q, pe)| {
+            let of_groups = state.is_of_groups(p, (q, slot));
+            let parity = (pe.findings.1, pe.slots[slot], of_groups);
+            [(pe.findings.0, pe.snapshots[self.snapshot(number)], true), parity]
         });
         let mut good =
-            self.broken != Broken::Rule(Mutant::PlanTooHopeful) || self.verdict(state).0 == 0;
-        for (_, bytes) in used.filter(|(bad, _)| !bad) {
+            self.broken != Broken::Rule(Mutant::PlanTooHopeful) || self.verdict(state, p).0 == 0;
+        for (_, bytes, of_groups) in used.filter(|(bad, ..)| !bad) {
             match bytes {
-                Bytes::Sealed(n, is_good) if n == number => good &= is_good,
+                Bytes::Sealed(n, is_good) if n == number => good &= is_good && of_groups,
                 _ => return None,
             }
         }
@@ -178,7 +186,7 @@ impl Model {
     }
 
     fn all_live(&self, state: &JobState, number: u8) -> bool {
-        self.pes(state).iter().all(|pe| pe.live == Some(number))
+        self.pes(state).iter().all(|pe| pe.live == Some(program(number)))
     }
 }
 
@@ -207,6 +215,10 @@ impl ModelMemory<'_> {
     fn seal(&mut self, part: StorePart, number: u8) {
         let good = std::mem::take(&mut self.own().good);
         *self.part(part, number) = Bytes::Sealed(number, good);
+        if part == StorePart::Slot {
+            let slot = self.model.slot(number);
+            self.own().groups.slots[slot] = self.own().groups.taken;
+        }
     }
 
     fn breaks_promise(&mut self, words: String) -> OpProgress {
@@ -325,11 +337,12 @@ impl ModelMemory<'_> {
 
 impl Port for ModelMemory<'_> {
     fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
-        let (model, p, number) = (self.model, self.p, driver.number().0 as u8);
+        let (model, p, number) = (self.model, self.p, packed(driver.number()));
         match op {
             Op::Post(posted) => self.own().phase = driver.phase(posted),
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
             Op::Seal(part) => self.seal(part, number),
+            Op::TakeGroups => model.groups.take(self.state, p, number, model.broken),
             Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_arrived(driver),
             Op::ShowCall if self.own().places.apart.0 != 0 => {
@@ -351,7 +364,7 @@ impl Port for ModelMemory<'_> {
             Op::EncodeMissing => self.own().good = model.all_live(self.state, number),
             Op::CopyLive => {
                 let pe = self.own();
-                pe.good = pe.live == Some(number);
+                pe.good = pe.live == Some(program(number));
             }
             Op::BringInherited => {
                 let pe = self.own();
@@ -370,7 +383,7 @@ impl Port for ModelMemory<'_> {
             Op::ForgetDecision => self.own().decided = None,
             Op::SetAgreed => self.own().agreed = number,
             Op::CheckStore => self.check_store(number),
-            Op::ReadFindings => match model.judge(self.state) {
+            Op::ReadFindings => match model.judge(self.state, p) {
                 Ok(words) => self.own().words = words,
                 Err(words) => return self.breaks_promise(words),
             },
@@ -378,8 +391,8 @@ impl Port for ModelMemory<'_> {
             Op::Decode => return self.decode(number),
             Op::Restore => {
                 let pe = self.own();
-                let snapshot = pe.snapshots[model.snapshot(number)];
-                pe.live = (snapshot == Bytes::Sealed(number, true)).then_some(number);
+                let good = pe.snapshots[model.snapshot(number)] == Bytes::Sealed(number, true);
+                pe.live = good.then_some(program(number));
             }
             Op::NeedParity if !self.own().findings.1 => return OpProgress::Out(Outcome::Done),
             Op::ResetWords => {
@@ -424,7 +437,7 @@ impl Port for ModelMemory<'_> {
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.state.pes[self.p].shadow.is(number.0 as u8)
+        self.state.pes[self.p].shadow.is(packed(number))
     }
 
     fn phase(&self) -> Option<Phase> {
@@ -435,11 +448,7 @@ impl Port for ModelMemory<'_> {
         let living = self.state.living_in(self.state.pes[self.p].view);
         let alive = (0..self.model.pes).filter(|q| living >> q & 1 == 1);
         let pes = alive.map(|q| &self.state.pes[q]);
-        pes.map(|pe| Vote {
-            phase: pe.phase,
-            decided: pe.decided.map(|n| CheckpointNumber(n.into())),
-        })
-        .collect()
+        pes.map(|pe| Vote { phase: pe.phase, decided: pe.decided.map(full) }).collect()
     }
 
     fn faulted(&self) -> bool {

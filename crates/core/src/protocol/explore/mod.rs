@@ -4,7 +4,8 @@
 //! [`model`] is a small version of the driver's environment. Memory is "void" or "sealed as
 //! checkpoint n, and good or mixed"; views reach each PE with any delay. A death (of a process, or
 //! of a node with everything on it) may come between any two steps, and long steps (encode, copy,
-//! rebuild, re-encode) have a middle in which the bytes are void. The search is exhaustive over the
+//! rebuild, re-encode) have a middle in which the bytes are void. In [`groups`], a move of a PE
+//! changes the parity groups. The search is exhaustive over the
 //! reachable states; [`reduce`] omits states that cannot give a different answer, [`state`] keeps
 //! 64 bits of each.
 //!
@@ -23,16 +24,21 @@
 
 mod acts;
 mod broken;
+mod groups;
 mod model;
+mod parts;
 mod reduce;
+mod regroup;
 mod state;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::mutant::Mutant;
+use crate::settings::Rollback;
+use groups::GroupTable;
 use model::{Broken, End, Model};
-use state::{JobState, Seen};
+use state::{JobState, Seen, full};
 
 /// The part of the state space that a search omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +58,10 @@ struct SearchResult {
     unrecoverable: usize,
     cut_short: usize,
     finished: usize,
+    /// Finished jobs whose last checkpoint is in other groups than the first, and those of them in
+    /// which a recovery has encoded a checkpoint again.
+    regrouped: usize,
+    healed: usize,
     /// The states in which no step is possible.
     ends: BTreeSet<u64>,
 }
@@ -77,7 +87,11 @@ fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
             match model.ended(&state).map_err(|error| way(model, &path, &error))? {
                 End::Unrecoverable => found.unrecoverable += 1,
                 End::CutShort => found.cut_short += 1,
-                End::Finished => found.finished += 1,
+                End::Finished => {
+                    found.finished += 1;
+                    found.regrouped += usize::from(state.pes[0].is_regrouped());
+                    found.healed += usize::from(full(state.pes[0].agreed).healed_times() > 0);
+                }
             }
             let end = model.answer(&state);
             found.ends.insert(print(&end, Search::Reduced));
@@ -226,6 +240,37 @@ fn holds_in_parts(model: &Model) -> SearchResult {
     found
 }
 
+/// Recoveries encode the checkpoint again in other groups, or the next checkpoint is in other
+/// groups; a loss at any step finds it under the groups that decode it.
+#[test]
+fn deaths_anywhere_while_groups_change() {
+    for rollback in [Rollback::Global, Rollback::Local] {
+        let found = holds(&changing(rollback, 1, Broken::Nothing));
+        assert_eq!((found.unrecoverable, found.healed > 0), (0, rollback == Rollback::Global));
+        assert!(found.regrouped > 0);
+    }
+    for broken in BROKEN_CHANGING {
+        let model = changing(Rollback::Global, 1, broken);
+        let error = search(&model, Search::Reduced).expect_err(&format!("{broken:?} is caught"));
+        println!("{model}: {broken:?}: {}", error.lines().next().unwrap_or(""));
+    }
+}
+
+/// Broken rules that one death while groups change exposes.
+const BROKEN_CHANGING: [Broken; 6] = [
+    Broken::NewestGroups,
+    Broken::Rule(Mutant::SlotReused),
+    Broken::Rule(Mutant::NoBarrierA),
+    Broken::Rule(Mutant::ForwardTooEarly),
+    Broken::Rule(Mutant::ViewNotChecked),
+    Broken::Rule(Mutant::WipedTooEarly),
+];
+
+/// Four PEs whose groups are about to change, as the settings of this rollback have it.
+fn changing(rollback: Rollback, deaths: u8, broken: Broken) -> Model {
+    Model { groups: GroupTable::changing(rollback), ..Model::new(4, 1, deaths, 2, broken) }
+}
+
 /// Searches that `make test` adds to a quick `cargo test`.
 #[test]
 fn two_deaths_and_four_pes() {
@@ -249,6 +294,7 @@ fn larger_jobs_when_soaking() {
     }
     let two_a_node = Model { per_node: 2, ..model(4, 2, 1, 2) };
     assert_eq!(holds(&two_a_node).unrecoverable, 0);
+    assert!(holds(&changing(Rollback::Global, 2, Broken::Nothing)).regrouped > 0);
     for (pes, parity, deaths, last) in LARGE {
         let found = holds(&model(pes, parity, deaths, last));
         assert!(usize::from(deaths) > parity || found.unrecoverable == 0);

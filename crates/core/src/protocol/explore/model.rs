@@ -1,13 +1,11 @@
 //! The model: memory, views and deaths around the protocol's table.
 
-use raidshmem_codec::stripe::{Layout, Scheme};
-
 pub use super::broken::Broken;
-use super::state::{Bytes, JobState, MOST, PeState, Places};
+use super::groups::{GroupNames, GroupTable};
+use super::state::{Bytes, JobState, MOST, PeState, Places, full, packed, program};
 use crate::mutant::{self, Mutant};
-use crate::plan::{self, StoreFinding, Unrecoverable};
 use crate::protocol::{At, Call, Outcome, next};
-use crate::quantity::{CheckpointNumber, Pe};
+use crate::quantity::CheckpointNumber;
 use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
@@ -37,8 +35,7 @@ pub struct Model {
     /// The checkpoint after which a PE enters `shmem_finalize`.
     pub last: u8,
     pub broken: Broken,
-    /// The real plan's verdicts, indexed by the PEs without snapshot and the PEs without parity.
-    pub verdicts: Vec<u8>,
+    pub groups: GroupTable,
     /// Number of PEs that share a node, and are lost together with it.
     pub per_node: usize,
     /// True if all processes may die at one moment, which leaves their memory whole.
@@ -64,39 +61,16 @@ impl std::fmt::Display for Model {
 impl Model {
     pub fn new(pes: usize, parity: usize, deaths: u8, last: u8, broken: Broken) -> Model {
         assert!(pes <= MOST);
-        let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
-        let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
-        let verdicts = (0..256).map(words).collect();
+        let groups = GroupTable::fixed(pes, parity);
         let switched = mutant::chosen().filter(|_| broken == Broken::Nothing);
         let broken = switched.map_or(broken, Broken::Rule);
         let (per_node, all_at_once, lazy, parts, two) = (1, false, true, false, false);
-        Model {
-            pes,
-            parity,
-            deaths,
-            last,
-            broken,
-            verdicts,
-            per_node,
-            all_at_once,
-            lazy,
-            parts,
-            two,
-        }
+        Model { pes, parity, deaths, last, broken, groups, per_node, all_at_once, lazy, parts, two }
     }
 
     pub fn slot(&self, number: u8) -> usize {
-        if self.broken == Broken::Rule(Mutant::SlotReused) { 0 } else { usize::from(number) % 2 }
-    }
-
-    /// Returns the call that a PE is in.
-    pub fn call(&self, pe: &PeState) -> Call {
-        if self.parts && pe.call == Call::Checkpoint { Call::Copy } else { pe.call }
-    }
-
-    /// Returns the place of a checkpoint's snapshot.
-    pub fn snapshot(&self, number: u8) -> usize {
-        if self.parts { usize::from(number) % 2 } else { 0 }
+        let reused = self.broken == Broken::Rule(Mutant::SlotReused);
+        if reused { 0 } else { full(number).turn(2) }
     }
 
     /// Returns the maximum number of lost PEs.
@@ -136,11 +110,18 @@ impl Model {
             findings: (false, false),
             behind: None,
             places: Places { before: self.two, ..Places::default() },
+            groups: GroupNames::default(),
         };
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
         let (deaths, since_whole) = (self.deaths, 0);
-        JobState { pes: [pe; MOST], views, current: 1, gate: (0, 0), deaths, since_whole }
+        let (current, gate, moved) = (1, (0, 0), u8::from(self.groups.settings.is_some()) << 1);
+        let pes = [pe; MOST];
+        let mut state = JobState { pes, views, current, gate, deaths, since_whole, moved };
+        for p in 0..self.pes {
+            self.groups.heals(&mut state, p);
+        }
+        state
     }
 
     pub fn pes<'a>(&self, state: &'a JobState) -> &'a [PeState] {
@@ -215,6 +196,7 @@ impl Model {
             }
             if next.pes[p].node_lost {
                 next.pes[p].wipe();
+                next.moved |= u8::from(self.groups.settings.is_some()) << (state.current + 1);
             }
             self.begin(&mut next.pes[p], state.current);
             next.pes[p].places.before = self.two;
@@ -231,8 +213,8 @@ impl Model {
             pe.live = None;
         }
         let (snapshots, slots) = (pe.snapshots, pe.slots);
-        let snapshot = |n: CheckpointNumber| snapshots[self.snapshot(n.0 as u8)].is(n.0 as u8);
-        let slot = |n: CheckpointNumber| slots[self.slot(n.0 as u8)].is(n.0 as u8);
+        let snapshot = |n| snapshots[self.snapshot(packed(n))].is(packed(n));
+        let slot = |n| slots[self.slot(packed(n))].is(packed(n));
         pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
         pe.begin(shown);
     }
@@ -317,38 +299,6 @@ impl Model {
         }
     }
 
-    /// Makes the steps of the background of PE `p`, whose program computes meanwhile; its next call
-    /// waits for their end.
-    fn background(
-        &self,
-        state: &JobState,
-        p: usize,
-        out: &mut Vec<JobState>,
-    ) -> Result<(), String> {
-        let pe = &state.pes[p];
-        let newest =
-            if self.lazy { (pe.joined + 1).min(state.current).max(pe.shown) } else { pe.shown };
-        for shown in pe.shown..=newest {
-            let mut next = *state;
-            next.pes[p].shown = shown;
-            let before = next;
-            match self.act_behind(&mut next, p)? {
-                Some(At::Interrupted) => {
-                    (next.pes[p].behind, next.pes[p].live) = (None, None);
-                    out.push(next);
-                }
-                Some(At::Saved) => {
-                    next.pes[p].behind = None;
-                    self.finish(&mut next.pes[p]);
-                    out.push(next);
-                }
-                _ if next != before => out.push(next),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     fn leave(
         &self,
         state: &JobState,
@@ -375,10 +325,12 @@ impl Model {
         match to {
             At::Saved => {
                 (pe.agreed, pe.at) = (number, None);
-                if self.two && pe.live != Some(number) {
+                if (self.two || self.groups.settings.is_some()) && pe.live != Some(program(number))
+                {
                     return Err(format!("no mix: PE {p} saves {:?} as {number}", pe.live));
                 }
                 pe.places = Places::default();
+                pe.keep_groups();
                 self.finish(pe);
             }
             At::Copied => {
@@ -396,7 +348,7 @@ impl Model {
                 self.finish(pe);
             }
             At::Reported => {
-                (pe.at, pe.call) = (None, Call::Restart);
+                (pe.at, pe.call, pe.groups.heals) = (None, Call::Restart, false);
                 pe.live = None; // user code may change memory arbitrarily now
             }
             At::MeetSettling
@@ -412,7 +364,9 @@ impl Model {
             }
             At::Unrecoverable => {
                 pe.unrecoverable = true;
-                if state.since_whole.count_ones() as usize <= self.parity {
+                let group = |q| self.groups.group_of(state, p, q) & state.since_whole;
+                let bears = |q| group(q).count_ones() as usize <= self.parity;
+                if (0..self.pes).all(bears) {
                     return Err(format!("durability: PE {p} is unrecoverable"));
                 }
             }
@@ -422,34 +376,41 @@ impl Model {
                     return Err(format!("its own work: PE {p} is at its end, and went back"));
                 }
             }
-            At::Resumed => {
-                let (view, live, ends) = (pe.view, pe.live, pe.ends);
-                (pe.at, pe.call) = (None, Call::Checkpoint);
-                pe.agreed = number;
-                // Before its loop it calls the checkpoint once more, unless other PEs are at the
-                // end.
-                if ends || !pe.places.before {
-                    self.finish(pe);
-                }
-                if ends && number < self.last {
-                    return Err(format!("alone: PE {p} needs others that are at their end"));
-                }
-                if live != Some(number) {
-                    return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
-                }
-                let same = |other: &PeState| other.joined != view || other.agreed >= number;
-                if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
-                    return Err(format!("agreement: PE {p} resumes {number}, others less"));
-                }
-            }
+            At::Resumed => return self.resumed(state, p),
             _ => {}
         }
         Ok(())
     }
 
+    /// Lets PE `p` continue after a recovery.
+    fn resumed(&self, state: &mut JobState, p: usize) -> Result<(), String> {
+        let (number, pe) = (state.pes[p].number, &mut state.pes[p]);
+        let (view, live, ends) = (pe.view, pe.live, pe.ends);
+        (pe.at, pe.call) = (None, Call::Checkpoint);
+        pe.agreed = number;
+        // Before its loop it calls the checkpoint once more, unless other PEs are at the
+        // end.
+        let heals = !ends && self.groups.heals(state, p);
+        let pe = &mut state.pes[p];
+        if !heals && (ends || !pe.places.before) {
+            self.finish(pe);
+        }
+        if ends && program(number) < self.last {
+            return Err(format!("alone: PE {p} needs others that are at their end"));
+        }
+        if live != Some(program(number)) {
+            return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
+        }
+        let same = |other: &PeState| other.joined != view || full(other.agreed) >= full(number);
+        if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
+            return Err(format!("agreement: PE {p} resumes {number}, others less"));
+        }
+        Ok(())
+    }
+
     /// Moves a PE that has the last checkpoint to `shmem_finalize`, after local computation.
-    fn finish(&self, pe: &mut PeState) {
-        if pe.agreed >= self.last {
+    pub fn finish(&self, pe: &mut PeState) {
+        if program(pe.agreed) >= self.last {
             (pe.finished, pe.live) = (true, None);
         }
     }
@@ -494,6 +455,7 @@ impl Model {
         }
         let computes = |pe: &PeState| pe.alive && pe.at.is_none() && !pe.finished;
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
+        self.groups.choose(&mut next, p);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
         // Meanwhile it puts into all peers: a peer that is copying then has bytes of two
@@ -514,25 +476,5 @@ impl Model {
                 out.push(disturbed);
             }
         }
-    }
-}
-
-/// Returns the real plan's verdict if the PEs in `snapshots` miss their snapshot and those in
-/// `parities` their parity, as a PE's words; 0 if everything can be rebuilt.
-fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
-    let finding = |place: usize| {
-        let all = StoreFinding::lost(layout, place);
-        StoreFinding {
-            snapshot: if snapshots >> place & 1 == 1 { all.snapshot } else { 0 },
-            parity: if parities >> place & 1 == 1 { all.parity } else { 0 },
-            empty: false,
-        }
-    };
-    let findings: Vec<StoreFinding> = (0..layout.members()).map(finding).collect();
-    let members: Vec<Pe> = Pe::all(layout.members()).collect();
-    let mask = |pes: Vec<Pe>| pes.into_iter().fold(0, |mask, pe| mask | 1u8 << pe.0);
-    match plan::check(0, layout, &members, &findings, true) {
-        Ok(()) => 0,
-        Err(Unrecoverable { pes, damaged, .. }) => mask(pes) | mask(damaged) << 4,
     }
 }

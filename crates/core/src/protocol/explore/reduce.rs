@@ -43,11 +43,11 @@
 //!
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
+use super::groups::PlacedGroups;
 use super::model::{Broken, Model, NO_WITNESS};
-use super::state::{Bytes, JobState, MOST, PeState, Places};
+use super::state::{Bytes, JobState, MOST, PeState, Places, full};
 use crate::mutant::Mutant;
 use crate::protocol::{At, Call, meeting};
-use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
 impl Model {
@@ -106,7 +106,7 @@ impl Model {
     }
 
     fn copies(&self, pe: &PeState) -> bool {
-        let number = CheckpointNumber(pe.number.into());
+        let number = full(pe.number);
         pe.phase.and_then(Phase::encoded) == Some(number)
     }
 
@@ -158,6 +158,9 @@ impl Model {
                 }
             } else if !pe.may_be_rescued() && !alive().any(|pe| reads_live(pe, p)) {
                 pe.live = None;
+            }
+            for (names, bytes) in pe.groups.slots.iter_mut().zip(pe.slots) {
+                *names *= u8::from(bytes != Bytes::Void);
             }
             if !entered(pe.step.0) {
                 pe.step = (0, 0);
@@ -218,12 +221,17 @@ impl Model {
             (node(p) == node(q)) == (node(to_p) == node(to_q))
         };
         let nodes = (0..self.pes).all(|p| (0..self.pes).all(|q| pair(p, q)));
-        let words = |sets: usize| usize::from(self.verdicts[sets]);
+        let words = |it: &PlacedGroups, sets: usize| usize::from(it.verdicts[sets]);
+        let alike_in = |sets: usize| {
+            let alike = |it| both(words(it, sets)) == words(it, both(sets));
+            self.groups.placed.iter().all(alike)
+        };
         // The reference is the lowest of several PEs: numbers matter.
         let alike = |p: usize| usize::from(order[p]) == p;
         (!self.two || (0..self.pes).all(alike))
             && nodes
-            && sets.into_iter().all(|sets| both(words(sets)) == words(both(sets)))
+            && self.groups.placed.iter().all(|placed| placed.same_under(order))
+            && sets.into_iter().all(alike_in)
     }
 }
 

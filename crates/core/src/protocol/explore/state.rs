@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::groups::{GroupNames, VIEWS};
 use crate::protocol::{ALL, At, Call, meeting};
 use crate::quantity::CheckpointNumber;
 use crate::store::inherited::{Rescue, rescue, without_live};
@@ -17,8 +18,23 @@ use crate::store::site::Called;
 
 /// Maximum number of PEs of a model.
 pub const MOST: usize = 4;
-/// Maximum number of views of a job, the first included; view 0 is unused.
-const VIEWS: usize = 8;
+
+/// Returns the number of a checkpoint of the model: the one that programs see in three bits, then
+/// how often checkpoints were encoded again.
+pub fn full(number: u8) -> CheckpointNumber {
+    let seen = CheckpointNumber(program(number).into());
+    (0..number >> 3).fold(seen, |number, _| number.healed())
+}
+
+/// Returns the inverse of [`full`].
+pub fn packed(number: CheckpointNumber) -> u8 {
+    number.0 as u8 & 7 | (number.healed_times() << 3) as u8
+}
+
+/// Returns the number that programs see, and that live memory has.
+pub fn program(number: u8) -> u8 {
+    number & 7
+}
 
 /// The content of memory, as far as the protocol depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +90,8 @@ pub struct PeState {
     pub behind: Option<(At, bool)>,
     /// The call sites that it knows and publishes, if the program has two.
     pub places: Places,
+    /// The groups that it knows, if groups change.
+    pub groups: GroupNames,
 }
 
 /// The first call site of a program with two, before its loop.
@@ -135,7 +153,7 @@ impl PeState {
         (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
         (self.number, self.agreed, self.view, self.joined) = (0, 0, 0, 0);
         (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
-        self.places = Places::default();
+        (self.places, self.groups) = (Places::default(), self.groups.of_memory());
         self.ends = false;
         if self.behind.take().is_some() {
             self.live = None; // its program ran
@@ -148,6 +166,7 @@ impl PeState {
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
         (self.snapshots, self.shadow) = ([Bytes::Void; 2], Bytes::Void);
         self.slots = [Bytes::Void; 2];
+        self.groups.slots = [0; 2];
         self.findings = (true, true);
         self.shows = 0;
     }
@@ -156,17 +175,14 @@ impl PeState {
     /// in which the PE is dead.
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
-        let live = |n: CheckpointNumber| Bytes::Sealed(n.0 as u8, self.live == Some(n.0 as u8));
-        match rescue(&Vote {
-            phase: self.phase,
-            decided: self.decided.map(|n| CheckpointNumber(n.into())),
-        }) {
+        let live = |n| Bytes::Sealed(packed(n), self.live == Some(program(packed(n))));
+        match rescue(&Vote { phase: self.phase, decided: self.decided.map(full) }) {
             Rescue::Complete(n) => {
-                let shadow = self.shadow.is(n.0 as u8);
+                let shadow = self.shadow.is(packed(n));
                 self.snapshots[0] = if shadow { self.shadow } else { live(n) };
                 self.phase = self.phase.map(without_live);
             }
-            Rescue::Keep(n) if !self.shadow.is(n.0 as u8) => self.shadow = live(n),
+            Rescue::Keep(n) if !self.shadow.is(packed(n)) => self.shadow = live(n),
             Rescue::Keep(_) | Rescue::Nothing => {}
         }
         self.live = None;
@@ -216,13 +232,16 @@ impl PeState {
         let at = self.at.map_or(ALL.len(), |at| at as usize);
         let (kind, of) = match self.phase {
             None => (0, 0),
-            Some(phase) => ((phase.pack() & 15) as u8, (phase.pack() >> 4) as u8),
+            Some(phase) => {
+                let word = phase.pack();
+                ((word & 15) as u8, packed(CheckpointNumber(word >> 4)))
+            }
         };
-        let behind = match self.behind {
+        let behind: u16 = match self.behind {
             None => 0,
-            Some((At::Encode, middle)) => 1 + u8::from(middle),
+            Some((At::Encode, middle)) => 1 + u16::from(middle),
             Some((At::Publish, _)) => 3,
-            Some((At::BarrierA, middle)) => 4 + u8::from(middle),
+            Some((At::BarrierA, middle)) => 4 + u16::from(middle),
             Some((_, _)) => 6,
         };
         let bytes = |bytes: Bytes| match bytes {
@@ -243,8 +262,8 @@ impl PeState {
             self.findings.1,
         ];
         let small = [
-            (self.number, 3),
-            (self.agreed, 3),
+            (self.number, 5),
+            (self.agreed, 5),
             (self.view, 3),
             (self.joined, 3),
             (self.shown, 3),
@@ -252,19 +271,21 @@ impl PeState {
             (self.words, 8),
             (self.live.unwrap_or(0), 3),
             (kind, 4),
-            (of, 3),
-            (self.decided.unwrap_or(0), 3),
+            (of, 5),
+            (self.decided.unwrap_or(0), 5),
             (self.step.0, 3),
             (self.step.1, 4),
-            (bytes(self.snapshots[0]), 4),
-            (bytes(self.snapshots[1]), 4),
-            (bytes(self.shadow), 4),
-            (bytes(self.slots[0]), 4),
-            (bytes(self.slots[1]), 4),
+            (bytes(self.snapshots[0]), 6),
+            (bytes(self.shadow), 6),
+            (bytes(self.slots[0]), 6),
+            (bytes(self.slots[1]), 6),
             (at as u8, 6),
-            (behind, 3),
         ];
-        let columns = columns << 21 | self.places.pack();
+        // A program with two places makes no checkpoint in parts, so both share their bits.
+        let (places, parts) =
+            (self.places.pack(), behind << 6 | u16::from(bytes(self.snapshots[1])));
+        assert!(places == 0 || parts == 0);
+        let columns = columns << 21 | places | u128::from(parts);
         let flags = flags.into_iter().fold(columns, |word, flag| word << 1 | u128::from(flag));
         small.into_iter().fold(flags, |word, (value, bits)| {
             assert!(u32::from(value) >> bits == 0, "{value} does not fit in {bits} bits");
@@ -285,6 +306,8 @@ pub struct JobState {
     pub deaths: u8,
     /// PEs lost since redundancy was whole.
     pub since_whole: u8,
+    /// Bit per view in which a PE was on another node than before, if groups change.
+    pub moved: u8,
 }
 
 impl JobState {
@@ -306,25 +329,26 @@ impl JobState {
             true => sorted(words, pes),
             false => symmetries.iter().map(in_order).min().unwrap_or(words),
         };
-        let shared = [self.current, self.gate.0, self.gate.1, self.deaths];
+        let shared = [self.current, self.gate.0, self.gate.1, self.deaths, self.moved];
         let shared = shared.into_iter().fold(0, |word, value| word << 8 | u64::from(value));
-        let halves = smallest.into_iter().flat_map(|word| [word as u64, (word >> 64) as u64]);
+        let parts = |(word, groups)| [word as u64, (word >> 64) as u64, groups];
+        let halves = smallest.into_iter().flat_map(|words: (u128, u64)| parts(words));
         halves.fold(mix(SEED, shared), mix)
     }
 
-    fn words(&self, pes: usize) -> [u128; MOST] {
+    fn words(&self, pes: usize) -> [(u128, u64); MOST] {
         let alive = || self.pes[..pes].iter().filter(|pe| pe.alive);
         let oldest = alive().map(|pe| pe.shown).min().unwrap_or(self.current);
         let read =
             |view: u8| (oldest..=self.current).contains(&view) || alive().any(|pe| pe.view == view);
-        let mut words = [0; MOST];
+        let mut words = [(0, 0); MOST];
         for (p, word) in words[..pes].iter_mut().enumerate() {
             let view = |column: u128, view: u8| {
                 let living = read(view) && self.living_in(view) >> p & 1 == 1;
                 column << 1 | u128::from(living)
             };
             let column = (1..=self.current).fold(u128::from(self.since_whole >> p & 1), view);
-            *word = self.pes[p].pack(column);
+            *word = (self.pes[p].pack(column), self.pes[p].groups.pack());
         }
         words
     }
@@ -349,7 +373,7 @@ impl JobState {
     }
 }
 
-fn sorted(mut words: [u128; MOST], pes: usize) -> [u128; MOST] {
+fn sorted(mut words: [(u128, u64); MOST], pes: usize) -> [(u128, u64); MOST] {
     words[..pes].sort_unstable();
     words
 }
