@@ -199,6 +199,8 @@ impl<'a> CallLog<'a> {
         drop(meetings);
         *lock(&self.world.local.replay) = TimedReplay::default();
         log.clear((era, interval.0), place);
+        let met = lock(&self.world.local.meetings).met;
+        log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new
         self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
         let never = *lock(&self.world.local.never);
         cursor.begin(never.is_some());
