@@ -273,6 +273,14 @@ rules! {
     AgreementRepeated = "agreement-repeated", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A member of a new view does not wait until all are members.
     MembersNotAwaited = "members-not-awaited", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// A PE makes a call that is not logged although another PE has not caught up.
+    AwayNotAwaited = "away-not-awaited", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
+    /// A substitute may be reached before it looks for reasons against its local rollback.
+    ReasonsReadLate = "reasons-read-late", explorer, "replay::explore::a_lost_pe_rolls_back";
+    /// PEs meet without records although some have not joined the view.
+    ViewNotShared = "view-not-shared", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
+    /// A checkpoint does not reset the words of meetings without records.
+    WordsKept = "words-kept", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
     /// A substitute at the end of the job does not come to the last meeting of its view.
     EndNotMet = "end-not-met", simulator, "local::lost_pes_roll_back";
 }

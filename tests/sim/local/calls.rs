@@ -416,11 +416,13 @@ fn agrees(caller: &mut Caller, at_end: bool) -> Result<(), Stop> {
     let me = caller.sight.me;
     let record = |digest, len| LogRecord { digest, ..record(Kind::Meeting, me, 0, len) };
     let records = RejoinRecords { views: record(4, 2 * WORD), members: record(5, 0) };
-    rejoin::agree(caller, &records, at_end, |caller| {
+    rejoin::agree(caller, &records, at_end, |caller, joins| {
         caller.shared(|sight| {
-            let number = sight.own().mapped[sight.me].0;
-            sight.job.shared[sight.me].memory(number).arrived = 0;
-            sight.own_mut().meetings = 0;
+            if joins {
+                let number = sight.own().mapped[sight.me].0;
+                sight.job.shared[sight.me].memory(number).arrived = 0;
+                sight.own_mut().meetings = 0;
+            }
             Ok(())
         })
     })?;

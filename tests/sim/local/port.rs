@@ -188,7 +188,7 @@ impl Sight<'_> {
         (0..self.job.shared.len()).all(|pe| self.has_log(pe))
     }
 
-    fn is_reached(&self, to: usize) -> bool {
+    pub fn is_reached(&self, to: usize) -> bool {
         let member = self.member(to);
         let is_direct = |log: &Log| log.stage == (member.incarnation, Stage::Direct);
         to == self.me || member.state == Life::Alive && self.log_of(to).is_some_and(is_direct)
@@ -690,10 +690,6 @@ impl MeetingPort for Caller<'_> {
 
     fn keep_parts(&mut self) -> Result<(), Stop> {
         Ok(())
-    }
-
-    fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
-        self.private(|sight| Ok(sight.own().joined != sight.view().number))
     }
 
     fn is_any_log_later(&mut self) -> Result<bool, Stop> {

@@ -1,12 +1,13 @@
-//! The ports of the simulator, continued: the agreement on a view, and the look of a substitute
-//! before it restores its memory.
+//! The ports of the simulator, continued: the view that PEs share, the agreement on it, and the
+//! look of a substitute before it restores its memory.
 
 use std::rc::Rc;
 
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
+use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::look::LookPort;
 use raidshmem_core::replay::place::CallPlace;
-use raidshmem_core::replay::port::MeetingPort;
+use raidshmem_core::replay::port::{MeetingPort, UnloggedPort};
 use raidshmem_core::replay::rejoin::{RejoinPort, SeenViews};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::view::{State as Life, View};
@@ -16,6 +17,49 @@ use super::port::{Caller, Sight, Stop};
 impl Sight<'_> {
     pub fn view(&self) -> Rc<View> {
         Rc::clone(self.job.page(self.own().node))
+    }
+}
+
+/// No program makes a call that is not logged, and no log gets full.
+impl UnloggedPort for Caller<'_> {
+    fn keeps_records(&mut self) -> Result<bool, Stop> {
+        Ok(true)
+    }
+
+    fn end_records(&mut self, _: &Reason) -> Result<(), Stop> {
+        Err(Stop::Blocked)
+    }
+
+    fn has_findings(&mut self) -> Result<bool, Stop> {
+        Ok(false)
+    }
+
+    fn await_all_reached(&mut self) -> Result<ViewNumber, Stop> {
+        self.wait(|sight| (0..sight.job.shared.len()).all(|pe| sight.is_reached(pe)))?;
+        self.private(|sight| Ok(sight.view().number))
+    }
+
+    fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
+        self.private(|sight| Ok(sight.own().joined != sight.view().number))
+    }
+
+    fn join(&mut self, number: ViewNumber) -> Result<bool, Stop> {
+        self.shared(|sight| {
+            let view = sight.view();
+            if view.number == number {
+                sight.own_mut().join(&view);
+            }
+            Ok(view.number == number)
+        })
+    }
+
+    fn report_replay(&mut self) -> Result<(), Stop> {
+        self.private(|sight| {
+            if std::mem::take(&mut sight.own_mut().owes_report) {
+                sight.job.report_replay(sight.process);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -50,30 +94,11 @@ impl RejoinPort for Caller<'_> {
         })
     }
 
-    fn join(&mut self, number: ViewNumber) -> Result<bool, Stop> {
-        self.shared(|sight| {
-            let view = sight.view();
-            if view.number == number {
-                sight.own_mut().join(&view);
-            }
-            Ok(view.number == number)
-        })
-    }
-
     fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Stop> {
         self.shared(|sight| match sight.view() {
             view if !view.local => Ok(None),
             view if view.whole() => Ok(Some(view.number)),
             _ => Err(Stop::Blocked),
-        })
-    }
-
-    fn report_replay(&mut self) -> Result<(), Stop> {
-        self.private(|sight| {
-            if std::mem::take(&mut sight.own_mut().owes_report) {
-                sight.job.report_replay(sight.process);
-            }
-            Ok(())
         })
     }
 }

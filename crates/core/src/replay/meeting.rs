@@ -13,6 +13,7 @@ use super::decide::Reason;
 use super::handover::catch_up;
 use super::log::{Located, LogRecord};
 use super::port::{LogMode, MeetingPort};
+use super::unlogged::share_view;
 use crate::mutant::Mutant;
 use crate::quantity::ViewNumber;
 
@@ -26,7 +27,7 @@ pub fn together(parts: &[Located]) -> Option<u64> {
 
 /// Joins a meeting with the contribution `what`, and waits for the other PEs. Returns the view in
 /// which all contributions can be read; None if a PE left no record: the meeting then takes place
-/// as in a job without logs, for which all PEs are members of one view.
+/// as in a job without logs, and this PE is a member of the view.
 ///
 /// # Errors
 /// Fails if all PEs roll back.
@@ -70,17 +71,21 @@ pub fn meet<P: MeetingPort>(
     Ok(Some(view))
 }
 
-/// Handles a meeting to which a PE left no record. PEs that have not joined the same view share no
-/// words for a meeting without logs, so all roll back then. A PE that was lost with its node when
-/// it had made a checkpoint may come back to a meeting before it, while others leave it.
+/// Handles a meeting to which a PE left no record: it takes place without logs, among members of
+/// one view. If no PE has ended its records, PEs make different calls. A PE that was lost with its
+/// node when it had made a checkpoint may come back to a meeting before it, while others leave it.
 #[cold]
 fn without_records<P: MeetingPort>(port: &mut P) -> Result<(), P::Cut> {
     if !port.is_any_pe_away()? {
         return Ok(());
     }
-    port.check_findings()?;
-    let why = if port.is_any_log_later()? { Reason::InCheckpoint } else { Reason::Unlike };
-    Err(port.roll_all_back(why))
+    let is_later = port.is_any_log_later()?;
+    if is_later || port.way() == LogMode::Replayed || !port.has_findings()? {
+        port.check_findings()?;
+        let why = if is_later { Reason::InCheckpoint } else { Reason::Unlike };
+        return Err(port.roll_all_back(why));
+    }
+    share_view(port)
 }
 
 /// Computes the result of a meeting from the contributions, which were readable in `view`. Repeats

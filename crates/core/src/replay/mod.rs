@@ -17,6 +17,7 @@
 //! edges      the order of atomic operations on a word, from the value that each found
 //! handover   the switch from logging for a substitute to reaching it
 //! replicas   the PE on another node that keeps a copy of a log, for the loss of a node
+//! unlogged   calls without records: they rule out local rollback for later losses
 //! rejoin     the agreement of all PEs on one view, before a checkpoint and at the end
 //! look       the reasons against a local rollback, before a substitute restores its memory
 //! decide     the choice between local and global rollback, with its reason
@@ -51,6 +52,7 @@ pub mod port;
 pub mod rejoin;
 pub mod replicas;
 pub mod routine;
+pub mod unlogged;
 
 #[cfg(test)]
 mod explore;

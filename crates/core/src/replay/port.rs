@@ -145,9 +145,27 @@ pub trait CallPort {
     fn check_findings(&mut self) -> Result<(), Self::Cut>;
 }
 
+/// The additional access that calls without records need.
+pub trait UnloggedPort: CallPort {
+    /// Returns true until this PE has ended its records in this interval.
+    fn keeps_records(&mut self) -> Result<bool, Self::Cut>;
+    /// Ends the records, and publishes the reason against a local rollback.
+    fn end_records(&mut self, why: &Reason) -> Result<(), Self::Cut>;
+    /// Returns true if the log of a PE holds a reason for a global rollback.
+    fn has_findings(&mut self) -> Result<bool, Self::Cut>;
+    /// Waits for a view in which all PEs are reached. Returns its number.
+    fn await_all_reached(&mut self) -> Result<ViewNumber, Self::Cut>;
+    /// Returns true if this PE has adopted a view that it has not joined.
+    fn is_any_pe_away(&mut self) -> Result<bool, Self::Cut>;
+    /// Joins the published view. Returns false if it has another number.
+    fn join(&mut self, view: ViewNumber) -> Result<bool, Self::Cut>;
+    /// Reports the end of this PE's replay, if there was one, to the launcher.
+    fn report_replay(&mut self) -> Result<(), Self::Cut>;
+}
+
 /// The additional access that meetings need. That of the agreement on a view is in
 /// [`super::rejoin`], that of a substitute that begins in [`super::look`].
-pub trait MeetingPort: CallPort {
+pub trait MeetingPort: UnloggedPort {
     /// Returns the number of the next meeting of this PE.
     fn next_meeting(&mut self) -> Result<u64, Self::Cut>;
     /// Posts the arrival of this PE at a meeting, whose record begins at `from`.
@@ -166,8 +184,6 @@ pub trait MeetingPort: CallPort {
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Self::Cut>;
     /// Notes that the contributions gathered last are those of this meeting.
     fn keep_parts(&mut self) -> Result<(), Self::Cut>;
-    /// Returns true if this PE has adopted a view that it has not joined.
-    fn is_any_pe_away(&mut self) -> Result<bool, Self::Cut>;
     /// Returns true if the log of a PE begins at a later checkpoint than the own one.
     fn is_any_log_later(&mut self) -> Result<bool, Self::Cut>;
 }

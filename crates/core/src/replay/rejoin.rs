@@ -69,13 +69,9 @@ pub trait RejoinPort: MeetingPort {
     fn seen_before(&mut self) -> Result<SeenViews, Self::Cut>;
     /// Returns the contributions to the last meeting, as views, in the order of the PEs.
     fn all_seen(&mut self) -> Result<Vec<SeenViews>, Self::Cut>;
-    /// Joins the published view. Returns false if it has another number.
-    fn join(&mut self, view: ViewNumber) -> Result<bool, Self::Cut>;
     /// Waits, while PEs roll back locally, for a view without a lost PE. Returns its number; None
     /// if all PEs roll back, or none does.
     fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Self::Cut>;
-    /// Reports the end of this PE's replay, if there was one, to the launcher.
-    fn report_replay(&mut self) -> Result<(), Self::Cut>;
 }
 
 /// The outcome of a meeting of an agreement.
@@ -101,7 +97,9 @@ fn outcome(all: &[SeenViews], compares: bool) -> Agreed {
     }
 }
 
-/// Agrees with all PEs on one view, and joins it. Calls `reset` before this PE joins another view.
+/// Agrees with all PEs on one view, and joins it. Calls `reset` before a checkpoint: it resets the
+/// words of meetings without records, which no PE is in. Calls it with true before this PE joins
+/// another view, whose members begin their meetings anew.
 /// Returns false if a PE left no record: all are then members of one view, and continue as in a
 /// job without logs.
 ///
@@ -111,13 +109,16 @@ pub fn agree<P: RejoinPort>(
     port: &mut P,
     records: &RejoinRecords,
     at_end: bool,
-    reset: impl FnOnce(&mut P) -> Result<(), P::Cut>,
+    reset: impl FnOnce(&mut P, bool) -> Result<(), P::Cut>,
 ) -> Result<bool, P::Cut> {
     loop {
         let replayed = port.way() == LogMode::Replayed;
         let own = if replayed { port.seen_before()? } else { port.seen_views()? };
         let Some(view) = meet(port, records.views, &own.bytes())? else {
             catch_up(port)?;
+            if !at_end && !port.breaks(Mutant::WordsKept) {
+                reset(port, false)?;
+            }
             return Ok(false);
         };
         let mut all = Vec::new();
@@ -131,9 +132,15 @@ pub fn agree<P: RejoinPort>(
             agreed if replayed && !port.breaks(Mutant::AgreementRepeated) => {
                 return lost_since(port, records, at_end, agreed).map(|()| true);
             }
-            Agreed::Members => return Ok(true),
+            Agreed::Members => {
+                // Those of `shmem_init` are not zero.
+                if !at_end && !port.breaks(Mutant::WordsKept) {
+                    reset(port, false)?;
+                }
+                return Ok(true);
+            }
             Agreed::Join(view) => {
-                reset(port)?;
+                reset(port, true)?;
                 // A later view shows a loss.
                 if !port.join(view)? && !at_end {
                     return Err(port.roll_all_back(Reason::InCheckpoint));

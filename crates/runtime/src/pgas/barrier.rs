@@ -100,9 +100,15 @@ impl Barriers<'_> {
         }
     }
 
-    /// Resets the words of barriers and teams; part of every recovery. They are then as at the
-    /// checkpoint, when no PE was in a collective.
+    /// Resets control words; part of every recovery. They are then as at the checkpoint, when no PE
+    /// was in a collective.
     pub(crate) fn reset_control(self) {
+        self.reset_words();
+        self.world.tree_meetings().reset_meetings();
+    }
+
+    /// Resets the words of barriers and teams.
+    pub(super) fn reset_words(self) {
         let teams = self.world.segments.layout().teams..self.world.segments.layout().work;
         self.world.segments.write_own(teams.start, &vec![0; teams.len()]);
         let words = self.world.segments.own().words();
@@ -110,7 +116,6 @@ impl Barriers<'_> {
         let rounds = words.node_rounds.iter().flat_map(|rounds| rounds.iter());
         let all = gates.chain(rounds).chain(self.world.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
-        self.world.tree_meetings().reset_meetings();
     }
 
     fn meet_all(self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {

@@ -116,7 +116,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Waits until `is_so` holds; fails if all PEs roll back before that.
-    fn wait(&self, is_so: impl Fn() -> bool) -> Result<(), Cut> {
+    pub(super) fn wait(&self, is_so: impl Fn() -> bool) -> Result<(), Cut> {
         self.wait_as(Waiting::anyone(self.call), is_so)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Caller<'a> {
         if cut { Err(Cut) } else { Ok(()) }
     }
 
-    fn others(&self) -> impl Iterator<Item = Pe> {
+    pub(super) fn others(&self) -> impl Iterator<Item = Pe> {
         let me = self.world.me();
         Pe::all(self.world.n_pes()).filter(move |&pe| pe != me)
     }
@@ -481,10 +481,6 @@ impl MeetingPort for Caller<'_> {
         let seen = self.parts.iter().map(|part| Some(part.from)).collect();
         *lock(&self.world.local.meetings).seen(self.group) = seen;
         Ok(())
-    }
-
-    fn is_any_pe_away(&mut self) -> Result<bool, Cut> {
-        Ok(self.world.is_any_pe_away())
     }
 
     fn is_any_log_later(&mut self) -> Result<bool, Cut> {

@@ -9,12 +9,12 @@
 //! wait     a record of the value found, and of the time; tests and events: `answers.rs`
 //! meeting  a barrier or a collective: a record of this PE's contribution, and a word that posts
 //!          its arrival. Each PE computes the result from all records (`gathering.rs`)
-//! other    not logged: it rules out local rollback until the next checkpoint
+//! other    not logged: it rules out local rollback until the next checkpoint (`unlogged.rs`)
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
 //! adopts the view in the call that finds it, and sees no fault. It joins the view when the PEs
-//! meet at the next checkpoint; until then any PE may demand a global rollback.
+//! meet at the next checkpoint, or before a call without a record.
 //!
 //! Invariant: a record is in the log before its operation becomes visible.
 //!
@@ -199,6 +199,8 @@ impl<'a> CallLog<'a> {
         drop(meetings);
         *lock(&self.world.local.replay) = TimedReplay::default();
         log.clear((era, interval.0), place);
+        let met = lock(&self.world.local.meetings).met;
+        log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new
         self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
         let never = *lock(&self.world.local.never);
         cursor.begin(never.is_some());
@@ -238,36 +240,7 @@ impl<'a> CallLog<'a> {
     /// Stops logging in this process for good, so that a loss rolls back all PEs.
     pub fn log_nothing(self, why: &'static str) {
         *lock(&self.world.local.never) = Some(why);
-        self.rule_out(why);
-    }
-
-    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
-    #[cold]
-    pub fn unlogged(self, routine: &'static str) {
-        let why = || Reason::NoRule { routine: routine.to_owned() };
-        match self.world.local.way() {
-            LogMode::Plain => {}
-            _ if self.world.all_roll_back() => {}
-            LogMode::Replayed => self.roll_all_back(why()),
-            LogMode::Logged => self.rule_out(&why().to_string()),
-        }
-    }
-
-    fn rule_out(self, why: &str) {
-        if self.world.local.way() == LogMode::Logged {
-            self.world.log_writer().stop_recording(why);
-            self.roll_back_if_diverged(why);
-        }
-    }
-
-    /// Demands a global rollback if this PE has no records and another is away, or was since the
-    /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
-    pub(super) fn roll_back_if_diverged(self, why: &str) {
-        // First drop the records, then look; a substitute does the reverse.
-        self.world.local.order();
-        if self.world.local.way() == LogMode::Logged && self.world.is_any_pe_away() {
-            self.roll_all_back(why);
-        }
+        self.rule_out(&Reason::Reported { why: why.to_owned() });
     }
 
     /// Demands a global rollback for a reason of this PE, and waits until it begins.

@@ -11,7 +11,7 @@
 //! fewer                    shrink mode: adopting views within calls, agreements
 //! calls, timing            published checkpoint calls; the choice of calls that save
 //! local, gathering         logs for local rollback, and collectives through them
-//! records                  contents and size limits of a log
+//! records, unlogged        contents and size limits of a log; calls that it lacks
 //! caller                   the accesses of a logged call, behind the ports of `core/replay`
 //! atomics, answers         logging of atomic operations, tests, and random numbers
 //! replay, rejoin           calls of a substitute from its log; the view that all join afterwards
@@ -56,6 +56,7 @@ mod remote;
 mod replay;
 mod run_time;
 mod timing;
+mod unlogged;
 mod wait;
 mod world;
 

@@ -115,17 +115,17 @@ impl LogWriter<'_> {
     }
 
     /// Ends the records of this interval, and notes `why`.
-    pub(super) fn stop_recording(self, why: &str) {
+    pub(super) fn stop_recording(self, why: &Reason) {
         if !self.world.local.cursor.bare.swap(true, Ordering::Relaxed) {
-            self.show_bare(why);
+            self.show_bare(&why.to_string());
         }
     }
 
     /// Publishes that there are no records from the next meeting on.
     pub(super) fn show_bare(self, why: &str) {
         let (log, met) = (self.world.call_log().own_log(), lock(&self.world.local.meetings).met);
+        log.set_against(why); // a PE that meets this one without a record reads why
         log.set(Word::BareFrom, self.world.log_meetings().meeting(met + 1));
-        log.set_against(why);
     }
 
     /// Chooses the PE that keeps the replica of the own log up to the next checkpoint.
@@ -203,10 +203,8 @@ impl LogWriter<'_> {
     #[cold]
     fn leave_out(self, need: u64) {
         if !self.world.local.cursor.is_bare() {
-            let why = Reason::Overflow { bytes: need }.to_string();
-            self.stop_recording(&why);
             self.report_full_log(need);
-            self.world.call_log().roll_back_if_diverged(&why);
+            self.world.call_log().rule_out(&Reason::Overflow { bytes: need });
         }
         let log = self.world.call_log().own_log();
         if log.get(Word::Need) < need {

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::Call as Which;
 use raidshmem_core::quantity::{Pe, ViewNumber};
@@ -28,14 +30,16 @@ impl LogMeetings<'_> {
         let record = |with, bytes| Call { name: call, with }.record(Kind::Meeting, place, bytes);
         let records =
             RejoinRecords { views: record(1, size_of::<SeenViews>()), members: record(2, 0) };
-        let reset = |_: &mut Caller| {
-            self.world.barriers().reset_control();
-            forget();
+        let reset = |_: &mut Caller, _| {
+            self.world.barriers().reset_words();
             Ok(())
         };
         let mut caller = Caller::new(self.world, call);
         if let Ok(false) = rejoin::agree(&mut caller, &records, at_end, reset) {
             self.world.members.work_in(self.world.members.joined());
+        }
+        if self.world.local.rejoined.swap(false, Ordering::Relaxed) {
+            forget();
         }
     }
 
@@ -82,17 +86,6 @@ impl RejoinPort for Caller<'_> {
         Ok(seen.collect())
     }
 
-    fn join(&mut self, number: ViewNumber) -> Result<bool, Cut> {
-        let view = self.world.members.view();
-        if view.number != number {
-            return Ok(false);
-        }
-        self.world.join(&view);
-        self.world.members.work_in(number);
-        self.renew_log();
-        Ok(true)
-    }
-
     fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Cut> {
         if !self.world.local.is_on() {
             return Ok(None);
@@ -107,10 +100,5 @@ impl RejoinPort for Caller<'_> {
             },
         );
         Ok(found)
-    }
-
-    fn report_replay(&mut self) -> Result<(), Cut> {
-        self.world.log_meetings().report_replay();
-        Ok(())
     }
 }

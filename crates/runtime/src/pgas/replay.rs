@@ -123,6 +123,7 @@ impl<'a> LogMeetings<'a> {
         let (met, comes) = met_before(said, meetings);
         comes.into_iter().for_each(|last| log.set(Word::Met, self.meeting(last)));
         Pe::all(self.world.n_pes()).for_each(|pe| self.world.segments.wake(pe));
+        self.world.barriers().reset_words(); // like those of the others, at the checkpoint
         (state.met, state.seen) = (met, vec![None; self.world.n_pes()]);
         drop(state);
         let begun = Some(std::time::Instant::now());

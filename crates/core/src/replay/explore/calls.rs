@@ -1,7 +1,7 @@
 //! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Nodes, ReplayModel, Sight, WORD, bytes, words};
+use super::model::{At, JobState, Nodes, ReplayModel, Sight, WORD, WORDS, bytes, words};
 use super::port::Caller;
 use super::program::{Op, Value};
 use super::script::{Stop, Visibility};
@@ -13,6 +13,7 @@ use crate::replay::log::{Kind, LogRecord, is_in_doubt};
 use crate::replay::meeting;
 use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::replay::rejoin::{self, RejoinRecords};
+use crate::replay::unlogged;
 use crate::update::{Update, WordAt};
 
 /// The result of a call, for a register.
@@ -21,6 +22,15 @@ type CallOutcome = Result<Option<(usize, u64)>, Stop>;
 fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
     let (target, at, len) = (target as u32, (at * WORD) as u64, len as u32);
     LogRecord { kind, target, time: 0, at, block: (len.max(8), u64::from(len)), len, digest: 0 }
+}
+
+/// Puts words, one after the other.
+fn writes(caller: &mut Caller, (to, at): (usize, usize), all: &[u64]) -> Result<(), Stop> {
+    let write = |caller: &mut Caller| {
+        let mut words = all.iter().enumerate();
+        words.try_for_each(|(nth, &word)| caller.write(to, at + nth, |_| word).map(|_| ()))
+    };
+    call::put(caller, record(Kind::Put, to, at, size_of_val(all)), &bytes(all), write)
 }
 
 impl ReplayModel {
@@ -76,6 +86,9 @@ impl ReplayModel {
         if differs && !self.doubts(s, me) {
             return Err(format!("PE {me}: {:?}", s.global));
         }
+        if matches!(s.global, Some(Reason::Overflow { .. })) && !s.is_lost_since_ended() {
+            return Err(format!("PE {me}: all roll back for a loss before the records ended"));
+        }
         Ok(true)
     }
 
@@ -114,17 +127,15 @@ impl ReplayModel {
         match op {
             Op::Put { to, at, value: v } => {
                 let v = value(caller, v);
-                let write = |caller: &mut Caller| caller.write(to, at, |_| v).map(|_| ());
-                call::put(caller, record(Kind::Put, to, at, WORD), &bytes(&[v]), write)?;
+                writes(caller, (to, at), &[v])?;
             }
             Op::Bulk { to, at, value: v } => {
                 let v = value(caller, v);
-                let write = |caller: &mut Caller| {
-                    caller.write(to, at, |_| v)?;
-                    caller.write(to, at + 1, |_| v + 1).map(|_| ())
-                };
-                let record = record(Kind::Put, to, at, 2 * WORD);
-                call::put(caller, record, &bytes(&[v, v + 1]), write)?;
+                writes(caller, (to, at), &[v, v + 1])?;
+            }
+            Op::Large { to, value: v } => {
+                let v = value(caller, v);
+                writes(caller, (to, 0), &[v; WORDS])?;
             }
             Op::Atomic { to, at, change, value: v, into } => {
                 let change = change.with(value(caller, v));
@@ -161,9 +172,10 @@ impl ReplayModel {
             }
             Op::Test { at, least, into } => return self.tests(caller, (at, least), into),
             Op::Quiet => {}
-            Op::Barrier => {
-                self.meets(caller, 1, &[])?;
-                catch_up(caller)?;
+            Op::Barrier => self.passes(caller)?,
+            Op::Unlogged => {
+                let why = Reason::NoRule { routine: String::new() };
+                unlogged::end_records(caller, &why)?;
             }
             Op::Broadcast { root, from, at } => {
                 let own = caller.own_or_before(root == me, from)?;
@@ -189,6 +201,33 @@ impl ReplayModel {
         let found = call::answer(caller, record(Kind::Answer, me, at, 0), look)?;
         let says = found.unwrap_or_else(|before| [own_bytes(caller, before)[0]]);
         Ok(Some((into, u64::from(says[0]))))
+    }
+
+    /// A barrier, through the logs or without them.
+    fn passes(&self, caller: &mut Caller) -> Result<(), Stop> {
+        let head = LogRecord { digest: 1, ..record(Kind::Meeting, caller.sight.me, 0, 0) };
+        let view = meeting::meet(caller, head, &[])?;
+        catch_up(caller)?;
+        if view.is_some() {
+            return Ok(());
+        }
+        let number = caller.access(Visibility::Shared, |sight| {
+            sight.s.pes[0].rounds.0 += 1;
+            let own = &mut sight.s.pes[sight.me].rounds;
+            own.1 += 1;
+            Ok(own.1)
+        })?;
+        caller.access(Visibility::Shared, |sight| {
+            let (s, me) = (&mut *sight.s, sight.me);
+            if s.pes[0].rounds.0 >= number * s.pes.len() {
+                return Ok(());
+            }
+            if s.pes[me].shown != s.pes[me].joined && !s.is_lost_since_ended() {
+                s.wrong = Some("a PE leaves a barrier for a loss that is over");
+                return Ok(());
+            }
+            Err(Stop::Blocked)
+        })
     }
 
     fn meets(&self, caller: &mut Caller, digest: u64, what: &[u64]) -> Result<ViewNumber, Stop> {
@@ -244,9 +283,13 @@ impl ReplayModel {
         let me = caller.sight.me;
         let record = |digest, len| LogRecord { digest, ..record(Kind::Meeting, me, 0, len) };
         let records = RejoinRecords { views: record(4, 2 * WORD), members: record(5, 0) };
-        rejoin::agree(caller, &records, at_end, |caller| {
+        rejoin::agree(caller, &records, at_end, |caller, joins| {
             caller.access(Visibility::Shared, |sight| {
-                sight.s.pes[sight.me].gate = (0, 0);
+                let pe = &mut sight.s.pes[sight.me];
+                pe.rounds = (0, 0);
+                if joins {
+                    pe.gate = (0, 0);
+                }
                 Ok(())
             })
         })?;
@@ -285,6 +328,7 @@ impl ReplayModel {
             pe.taken.fill(0);
             pe.interval += 1;
             pe.has_replica = nodes;
+            (pe.ended, pe.saw_all) = (None, None);
             pe.registers = [0; 2];
             Ok(())
         })

@@ -133,6 +133,7 @@ impl ReplayModel {
         let (met, comes) = met_before(pe.said_met, meetings);
         pe.said_met = comes.unwrap_or(pe.said_met);
         (pe.met, pe.call, pe.replay, pe.way) = (met, call, replay, LogMode::Replayed);
+        pe.rounds = (0, 0);
         pe.at = At::Replays;
     }
 }

@@ -13,11 +13,12 @@
 //! - PEs that make a checkpoint are members of one view, and roll back in the agreement on it only
 //!   if a PE is lost;
 //! - a substitute makes the calls of its predecessor, and reads no word of unknown value;
-//! - all PEs roll back only if an operation is in doubt, no replica of a log is left, a node is
+//! - all PEs roll back only if a PE is lost after another has ended its records, an operation is in
+//!   doubt, no replica of a log is left, a node is
 //!   lost while a PE rolls back or another one changes a word there, or a PE is lost in a
 //!   checkpoint.
 //!
-//! Left out: engines, locks, the heap, logs that get full, and the order of a processor's stores,
+//! Left out: engines, locks, the heap, meetings of teams, and the order of a processor's stores,
 //! which [`CallPort::order`](super::port::CallPort::order) makes that of the calls.
 
 mod broken;
@@ -246,6 +247,10 @@ fn caught() -> Vec<(Broken, Program, Losses)> {
         (M::OtherViewsIgnored, p::checkpointed(), Processes(1)),
         (M::AgreementRepeated, p::checkpointed(), Processes(1)),
         (M::MembersNotAwaited, p::checkpointed(), Processes(1)),
+        (M::AwayNotAwaited, p::unlogged(), Processes(1)),
+        (M::ReasonsReadLate, p::unlogged(), Processes(1)),
+        (M::ViewNotShared, p::unlogged(), Processes(1)),
+        (M::WordsKept, p::unlogged_twice(), Processes(1)),
     ];
     let more = vec![
         (Broken::EventsLost, p::tested(), Processes(1)),

@@ -22,6 +22,8 @@ use crate::update::WordAt;
 pub(super) const WORDS: usize = 3;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
+/// The longest payload that fits into a log.
+pub(super) const LONGEST: usize = 2 * WORD;
 
 /// The view that a substitute has joined when it begins: none.
 pub(super) const NO_VIEW: usize = u32::MAX as usize;
@@ -80,7 +82,13 @@ pub(super) struct PeState {
     /// Arrivals at this PE since it joined its view, and the meetings at the first PE that it has
     /// come to since then.
     pub gate: (usize, usize),
+    /// Arrivals at this PE, and own barriers, without records since the last checkpoint.
+    pub rounds: (usize, usize),
+    /// The view in which this PE last found that all PEs were reached.
+    pub saw_all: Option<usize>,
     pub said_met: u64,
+    /// The first meeting without a record, and the view in which the records ended.
+    pub ended: Option<(u64, usize)>,
     pub flight: Option<usize>,
     pub stage: (usize, Stage),
     /// The cursor up to which it has taken over the log of each PE in this interval.
@@ -208,6 +216,13 @@ impl JobState {
         self.time
     }
 
+    /// Returns true if a PE was lost after the view in which another ended its records: that takes
+    /// all back.
+    pub(super) fn is_lost_since_ended(&self) -> bool {
+        let mut ended = self.pes.iter().filter_map(|pe| pe.ended);
+        ended.any(|(_, view)| !self.views[view + 1..].iter().flatten().all(Life::lives))
+    }
+
     pub(super) fn is_over(&self, program: &Program) -> bool {
         let over = |(pe, calls): (&PeState, &Vec<Op>)| {
             pe.call == calls.len() && pe.at == At::Calls && pe.way == LogMode::Logged
@@ -325,6 +340,9 @@ impl ReplayModel {
             interval: 0,
             copied: 0,
             gate: (0, 0),
+            rounds: (0, 0),
+            saw_all: None,
+            ended: None,
             said_met: 0,
             flight: None,
             stage: (0, Stage::Direct),

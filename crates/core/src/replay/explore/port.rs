@@ -4,7 +4,7 @@
 //! script and change nothing; then one further visible access takes effect, and the invisible ones
 //! after it. So the replay code runs unchanged, with any steps of peers between two accesses.
 
-use super::model::{JobState, LogEntry, Nodes, ReplayModel, Sight, WORD};
+use super::model::{JobState, LONGEST, LogEntry, Nodes, PeState, ReplayModel, Sight, WORD};
 use super::script::Visibility::{self, Private, Shared};
 use super::script::{Answer, Stop};
 use crate::quantity::{Pe, ViewNumber};
@@ -13,7 +13,8 @@ use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs,
 use crate::replay::meeting::together;
 use crate::replay::merge::{Merge, SubstitutePort};
 use crate::replay::own::LoggedCall;
-use crate::replay::port::{CallPort, LogMode, MeetingPort};
+use crate::replay::port::{CallPort, LogMode, MeetingPort, UnloggedPort};
+use crate::replay::unlogged;
 use crate::update::WordAt;
 
 /// A call of a PE of the model.
@@ -102,7 +103,7 @@ impl Sight<'_> {
     }
 
     /// Returns the memory of a PE that is reached, as the own node shows it.
-    fn reached(&self, to: usize) -> Option<usize> {
+    pub(super) fn reached(&self, to: usize) -> Option<usize> {
         let life = self.s.shows(self.me, to);
         let is_direct = self.s.pes[to].stage == (life.number / 2, Stage::Direct);
         (to == self.me || life.lives() && is_direct).then_some(life.nodes_lost)
@@ -141,7 +142,11 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
-        self.access(Shared, |sight| Ok(Some(sight.append(record, payload, 0))))
+        if payload.len() > LONGEST && self.keeps_records()? {
+            unlogged::end_records(self, &Reason::Overflow { bytes: 0 })?;
+            return Ok(None);
+        }
+        self.access(Shared, |sight| Ok(sight.append_if_kept(record, payload, 0)))
     }
 
     fn append_change(
@@ -150,7 +155,7 @@ impl<'a> CallPort for Caller<'a> {
         compares_with: Option<u64>,
     ) -> Result<Option<usize>, Stop> {
         let compared = compares_with.unwrap_or_default();
-        self.access(Shared, |sight| Ok(Some(sight.append(record, &[], compared))))
+        self.access(Shared, |sight| Ok(sight.append_if_kept(record, &[], compared)))
     }
 
     fn state(&mut self, from: usize) -> Result<Carried, Stop> {
@@ -241,7 +246,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn has_no_record(&mut self) -> Stop {
-        Stop::Blocked
+        self.roll_all_back(Reason::Overflow { bytes: 0 })
     }
 
     fn await_shown(&mut self, to: Pe) -> Result<(), Stop> {
@@ -402,7 +407,10 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn check_findings(&mut self) -> Result<(), Stop> {
-        Ok(())
+        match self.has_findings()? {
+            true => Err(self.roll_all_back(Reason::Overflow { bytes: 0 })),
+            false => Ok(()),
+        }
     }
 }
 
@@ -448,6 +456,10 @@ impl MeetingPort for Caller<'_> {
         let pes = self.sight.s.pes.len();
         let is_lost = self.sight.model.nodes == Nodes::Lost;
         self.access(if is_lost { Shared } else { Private }, |sight| {
+            let ends = |pe: &PeState| pe.ended.is_some_and(|(from, _)| from <= number);
+            if sight.s.pes.iter().any(ends) {
+                return Ok(None);
+            }
             let part = |pe: usize| sight.part(pe, number);
             let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
             Ok(parts.as_deref().and_then(together))
@@ -456,13 +468,6 @@ impl MeetingPort for Caller<'_> {
 
     fn keep_parts(&mut self) -> Result<(), Stop> {
         Ok(())
-    }
-
-    fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
-        self.access(Private, |sight| {
-            let pe = &sight.s.pes[sight.me];
-            Ok(pe.joined != pe.shown)
-        })
     }
 
     fn is_any_log_later(&mut self) -> Result<bool, Stop> {

@@ -56,6 +56,13 @@ pub(super) enum Op {
     },
     Quiet,
     Barrier,
+    /// A call that is not logged.
+    Unlogged,
+    /// Writes all words of a PE, one after the other, which is more than a log holds.
+    Large {
+        to: usize,
+        value: Value,
+    },
     /// Copies a word of the root to a word of each PE.
     Broadcast {
         root: usize,
@@ -136,7 +143,7 @@ const fn of(register: usize, plus: u64) -> Value {
     Value::Of { register, plus }
 }
 
-use Op::{Barrier, Checkpoint, Finish, Quiet, Test};
+use Op::{Barrier, Checkpoint, Finish, Quiet, Test, Unlogged};
 
 /// One PE consumes the data of another: a repeated write would be visible.
 pub(super) fn used_up() -> Program {
@@ -324,6 +331,28 @@ pub(super) fn sum_overwritten() -> Program {
     Program { name: "sum, overwritten", pes: vec![calls(1), calls(2)], victims: vec![0, 1] }
 }
 
+/// A PE makes a call that is not logged, and more, before all meet.
+pub(super) fn unlogged() -> Program {
+    let one = vec![put(1, 0, 1), Unlogged, put(1, 1, 2), Barrier, load(0, 0)];
+    let two = vec![add(0, 0, 1), Barrier, load(0, 0), load(1, 1)];
+    Program { name: "unlogged", pes: vec![one, two], victims: vec![0, 1] }
+}
+
+/// The log of a PE gets full in a put.
+pub(super) fn full() -> Program {
+    let large = Op::Large { to: 1, value: Value::Just(5) };
+    let one = vec![put(1, 0, 1), Barrier, large, Barrier, load(0, 0)];
+    let two = vec![add(0, 0, 1), Barrier, Barrier, load(0, 0), load(2, 1)];
+    Program { name: "full", pes: vec![one, two], victims: vec![0, 1] }
+}
+
+/// Like [`unlogged`], before a checkpoint and after it.
+pub(super) fn unlogged_twice() -> Program {
+    let one = vec![Unlogged, Barrier, Checkpoint, put(1, 0, 1), Unlogged, Barrier, load(0, 0)];
+    let two = vec![Barrier, Checkpoint, add(0, 0, 1), Barrier, load(0, 0)];
+    Program { name: "unlogged, twice", pes: vec![one, two], victims: vec![0, 1] }
+}
+
 /// Returns all programs.
 pub(super) fn all() -> Vec<Program> {
     vec![
@@ -351,5 +380,8 @@ pub(super) fn all() -> Vec<Program> {
         exchange(),
         broadcast_kept(),
         sum_overwritten(),
+        unlogged(),
+        unlogged_twice(),
+        full(),
     ]
 }

@@ -1,16 +1,70 @@
-//! The port of the explorer, continued: the agreement on a view, and the look of a substitute
-//! before it restores its memory.
+//! The port of the explorer, continued: calls without records, the agreement on a view, and the
+//! look of a substitute before it restores its memory.
 
 use super::model::Sight;
 use super::port::Caller;
 use super::script::Stop;
 use super::script::Visibility::{Private, Shared};
 use crate::quantity::{CheckpointNumber, ViewNumber};
+use crate::replay::decide::Reason;
+use crate::replay::log::LogRecord;
 use crate::replay::look::LookPort;
 use crate::replay::place::CallPlace;
-use crate::replay::port::MeetingPort;
+use crate::replay::port::{MeetingPort, UnloggedPort};
 use crate::replay::rejoin::{RejoinPort, SeenViews};
 use crate::store::phase::Phase;
+
+impl UnloggedPort for Caller<'_> {
+    fn keeps_records(&mut self) -> Result<bool, Stop> {
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].ended.is_none()))
+    }
+
+    fn end_records(&mut self, _: &Reason) -> Result<(), Stop> {
+        self.access(Shared, |sight| {
+            let pe = &mut sight.s.pes[sight.me];
+            pe.ended = Some((pe.met + 1, pe.saw_all.unwrap_or(pe.shown)));
+            Ok(())
+        })
+    }
+
+    fn has_findings(&mut self) -> Result<bool, Stop> {
+        self.access(Shared, |sight| Ok(sight.s.pes.iter().any(|pe| pe.ended.is_some())))
+    }
+
+    fn await_all_reached(&mut self) -> Result<ViewNumber, Stop> {
+        self.access(Shared, |sight| {
+            if !(0..sight.s.pes.len()).all(|pe| sight.reached(pe).is_some()) {
+                return Err(Stop::Blocked);
+            }
+            let pe = &mut sight.s.pes[sight.me];
+            pe.saw_all = Some(pe.shown);
+            Ok(ViewNumber(pe.shown as u64))
+        })
+    }
+
+    fn is_any_pe_away(&mut self) -> Result<bool, Stop> {
+        self.access(Private, |sight| {
+            let pe = &sight.s.pes[sight.me];
+            Ok(pe.joined != pe.shown)
+        })
+    }
+
+    fn join(&mut self, view: ViewNumber) -> Result<bool, Stop> {
+        self.access(Shared, |sight| {
+            let is_it = sight.s.pes[sight.me].shown as u64 == view.0;
+            if is_it {
+                sight.s.pes[sight.me].joined = view.0 as usize;
+            } else if sight.is_no_pe_lost_since_agreed() {
+                sight.s.wrong = Some("PEs agree on a view that not all see");
+            }
+            Ok(is_it)
+        })
+    }
+
+    fn report_replay(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+}
 
 impl RejoinPort for Caller<'_> {
     fn await_whole(&mut self) -> Result<(), Stop> {
@@ -45,31 +99,26 @@ impl RejoinPort for Caller<'_> {
         (0..n_pes).map(seen).collect()
     }
 
-    fn join(&mut self, view: ViewNumber) -> Result<bool, Stop> {
-        self.access(Shared, |sight| {
-            let is_it = sight.s.pes[sight.me].shown as u64 == view.0;
-            if is_it {
-                sight.s.pes[sight.me].joined = view.0 as usize;
-            } else if sight.is_no_pe_lost_since_agreed() {
-                sight.s.wrong = Some("PEs agree on a view that not all see");
-            }
-            Ok(is_it)
-        })
-    }
-
     fn await_local_whole(&mut self) -> Result<Option<ViewNumber>, Stop> {
         self.access(Shared, |sight| match sight.s.is_whole(sight.me) {
             true => Ok(Some(ViewNumber(sight.s.pes[sight.me].shown as u64))),
             false => Err(Stop::Blocked),
         })
     }
-
-    fn report_replay(&mut self) -> Result<(), Stop> {
-        Ok(())
-    }
 }
 
 impl Sight<'_> {
+    /// Appends a record, unless this PE has ended its records.
+    pub(super) fn append_if_kept(
+        &mut self,
+        record: LogRecord,
+        payload: &[u8],
+        compared: u64,
+    ) -> Option<usize> {
+        let is_kept = self.s.pes[self.me].ended.is_none();
+        is_kept.then(|| self.append(record, payload, compared))
+    }
+
     /// Returns true if no PE was lost since it brought its views to the last meeting. A log of a
     /// lost node may be wiped.
     fn is_no_pe_lost_since_agreed(&self) -> bool {

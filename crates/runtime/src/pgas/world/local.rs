@@ -161,6 +161,8 @@ pub struct Local {
     pub(in crate::pgas) cursor: AppendCursor,
     /// The PE that keeps the replica of the own log, plus one; 0 if there is no replica.
     holder: AtomicU32,
+    /// True if this PE has joined a view since the last checkpoint.
+    pub(in crate::pgas) rejoined: AtomicBool,
     /// The view by which PEs are mapped now.
     pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) meetings: Mutex<ReplayState>,
@@ -187,6 +189,7 @@ impl Local {
             place: Mutex::default(),
             cursor: AppendCursor::default(),
             holder: AtomicU32::new(0),
+            rejoined: AtomicBool::new(false),
             mapped: AtomicU64::new(0),
             meetings: Mutex::new(meetings),
             replay: Mutex::default(),
