@@ -32,7 +32,7 @@ fn a_loss_in_the_background_rolls_back_to_one_checkpoint() {
 }
 
 /// PE 1 is stopped while it computes parity. The others get past the call, and the checkpoint does
-/// not protect until PE 1 goes on.
+/// not protect until PE 1 continues.
 #[test]
 fn a_call_returns_once_all_have_copied() {
     needs!(has_ucx);

@@ -1,5 +1,5 @@
-//! Parity that is computed while the program runs (`SHMEM_FT_BACKGROUND=on`): a loss at every step of
-//! a checkpoint, also of the part that no call waits for, and of the recovery from one.
+//! Parity that is computed while the program runs (`SHMEM_FT_BACKGROUND=on`): a loss at every step
+//! of a checkpoint, also of the part that no call waits for, and of the recovery from one.
 //!
 //! The program compares all of its memory after each restart.
 
@@ -67,7 +67,7 @@ fn what_a_program_does_meanwhile_is_right_after_a_loss() {
 }
 
 /// PE 1 is stopped while it computes parity. The others get past the call, and the checkpoint does
-/// not protect until PE 1 goes on.
+/// not protect until PE 1 continues.
 #[test]
 fn a_call_returns_before_the_parity_is_computed() {
     let line = format!("--mode raid5 {ON} SHMEM_FT_INJECT=stop:1@4:encode");

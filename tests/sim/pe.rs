@@ -14,7 +14,6 @@ use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, StepResult};
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
-use raidshmem_core::settings::Background;
 use raidshmem_core::store::delta::{Changes, History};
 use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
@@ -270,8 +269,7 @@ impl Job {
         self.choose_groups(p, driver.number());
         let in_parts = p.call == Call::Checkpoint
             && last == Some(p.groups().places)
-            && self.plan.settings.snapshots == 2
-            && self.plan.settings.background == Background::On
+            && self.plan.settings.computes_behind(false)
             && p.agreed != CheckpointNumber::START
             && !self.plan.two;
         self.begin(p, if in_parts { Driver::new(Call::Copy, p.agreed) } else { driver })

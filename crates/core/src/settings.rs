@@ -210,6 +210,23 @@ impl Settings {
         self.node_timeout / 10
     }
 
+    /// Returns true if parity may be computed from copies while the program runs; `far` if nodes do
+    /// not map each other.
+    pub fn computes_behind(&self, far: bool) -> bool {
+        let is_wanted = match self.background {
+            Background::On => true,
+            Background::Auto => far,
+            Background::Off => false,
+        };
+        is_wanted && self.has_copies_to_read()
+    }
+
+    /// Returns true if a PE keeps two snapshots and two slots of parity, and no logs.
+    fn has_copies_to_read(&self) -> bool {
+        let has_room = self.snapshots == 2 && self.backup_mode.slots() == 2;
+        has_room && self.rollback == Rollback::Global
+    }
+
     /// Returns an error if the mode cannot keep what is set, or settings contradict each other.
     fn suit_each_other(&self) -> Result<(), SettingError> {
         let (mode, parity, snapshots) = (self.backup_mode, self.parity, self.snapshots);
@@ -219,9 +236,7 @@ impl Settings {
         if snapshots > mode.slots().max(1) {
             return Err(SettingError::Snapshots { snapshots, mode });
         }
-        if self.background == Background::On
-            && (snapshots != 2 || self.rollback != Rollback::Global)
-        {
+        if self.background == Background::On && !self.has_copies_to_read() {
             return Err(SettingError::Background);
         }
         if self.store.is_some() && !mode.keeps_snapshot() {

@@ -256,7 +256,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     if groups.places != last.places {
         pages::forget(&world.store); // parity of other groups is no base for a delta
     }
-    let in_parts = groups.places == last.places && background::suits(world, &groups);
+    let in_parts = groups.places == last.places && background::suits(world);
     let (mut end, mut refusal) = match in_parts {
         true => background::save(world, &groups),
         false => protocol_memory::run(world, &groups, Call::Checkpoint),
@@ -433,8 +433,8 @@ pub fn protected(number: u64) -> bool {
 }
 
 /// Waits until the last checkpoint that returned [`SUCCESS`] protects, where parity is computed in
-/// the background (`SHMEM_FT_BACKGROUND`). Local; [`FAILURE`] if a PE was lost before that, which the
-/// next [`checkpoint_all`] reports.
+/// the background (`SHMEM_FT_BACKGROUND`). Local; [`FAILURE`] if a PE was lost before that, which
+/// the next [`checkpoint_all`] reports.
 pub fn flush() -> i32 {
     let world = world();
     world.blocking().await_background();

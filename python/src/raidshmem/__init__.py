@@ -24,9 +24,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Agreed", "CheckpointSet", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array",
     "checkpoint_all", "checkpoint_number", "empty", "event", "exclude", "failed", "faulted",
-    "flush", "free", "get", "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault",
-    "protect", "protected", "put2", "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink",
-    "survives", "zeros",
+    "flush", "free", "get", "get_checkpoint", "include", "last_error", "need_checkpoint",
+    "on_fault", "protect", "protected", "put2", "query_fault", "restart_pes", "run", "shadow",
+    "should_stop", "shrink", "survives", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"

@@ -29,8 +29,9 @@
 //!
 //! A checkpoint in parts has parity that is computed in the background: the call ends once all PEs
 //! have copied their live memory, and a thread of each PE takes the second part while the program
-//! runs. That part reads snapshots alone. A loss ends it ([`At::Interrupted`]), and the next call of
-//! the program waits for its end before anything else, so each PE is in one of the two at a time.
+//! runs. That part reads snapshots alone. A loss ends it ([`At::Interrupted`]), and the next call
+//! of the program waits for its end before anything else, so each PE is in one of the two at a
+//! time.
 //!
 //! Invariants: no user code runs between `Publish` and the end of a call, except that of a
 //! checkpoint in parts, of which nothing is copied any more then; a decision is written

@@ -196,17 +196,9 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::Follow, _) => &[ShowCall, Op::Follow],
         (At::Intend, _) => &[Quiet, Pass(Point::Quiesce), Describe, Post(Entering)],
         (At::BarrierB, _) => &[Arrive, Await, Saved],
-        (At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierRefuse | At::BarrierCopied, _) => {
-            &[Arrive, Await]
-        }
-        (At::CopyAhead, _) => &[
-            Void(Snapshot),
-            CopyLive,
-            Seal(Snapshot),
-            Post(Posted::Copied),
-            Watch,
-            Pass(Point::Copied),
-        ],
+        (At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierRefuse, _) => &[Arrive, Await],
+        (At::BarrierCopied, _) => &[Arrive, Await],
+        (At::CopyAhead, _) | (_, Path::Ahead) => in_parts(at),
         (At::Agree, Path::Refused) => &[Post(Previous)],
         (At::Agree, _) => &[Prepare],
         (At::Compare, _) => &[Compare],
@@ -214,9 +206,7 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         // attempts would pass every checksum.
         (At::Encode, Path::InTurns) => &[Void(Slot), Void(Snapshot), Encode, StillJoined],
         (At::Encode, _) => &[Void(Slot), Encode, StillJoined],
-        (At::Publish, Path::Ahead) => &[Seal(Slot), Post(Protected), Pass(Point::Encoded)],
         (At::Publish, _) => &[Seal(Slot), Post(Encoded), Pass(Point::Encoded)],
-        (At::Copy, Path::Ahead) => &[Post(Agreed), SetAgreed, Saved],
         (At::Copy, Path::InTurns) => {
             &[Post(Copying), CopyLive, Seal(Snapshot), Post(Agreed), Watch, Pass(Point::Copied)]
         }
@@ -265,5 +255,24 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::Reset, _) => &[ResetWords, Post(Agreed)],
         (At::Join, _) => &[ForgetDecision, Op::Join, Pass(Point::Resume)],
         _ => &[],
+    }
+}
+
+/// Returns the operations of a state that only a checkpoint in parts has, or has differently.
+fn in_parts(at: At) -> &'static [Op] {
+    use Op::*;
+    use StorePart::{Slot, Snapshot};
+    match at {
+        At::CopyAhead => &[
+            Void(Snapshot),
+            CopyLive,
+            Seal(Snapshot),
+            Post(Posted::Copied),
+            Watch,
+            Pass(Point::Copied),
+        ],
+        At::Encode => &[Void(Slot), Encode, StillJoined],
+        At::Publish => &[Seal(Slot), Post(Posted::Protected), Pass(Point::Encoded)],
+        _ => &[Post(Posted::Agreed), SetAgreed, Saved],
     }
 }

@@ -132,7 +132,7 @@ settings! {
         "With on, a checkpoint call returns once all PEs have copied their memory, and parity is \
          computed while the program runs; until then a loss rolls back to the checkpoint before. \
          Needs SHMEM_FT_SNAPSHOTS=2. auto does that, given two snapshots, between hosts.",
-        "checkpoints take long over a network, or a call must not return before they protect";
+        "checkpoints wait for a network, or a call must return only once they protect";
     SHMEM_FT_INTERVAL interval: Interval = Interval::EACH_CALL;
         ValueKind::Interval { max: 86_400_000 },
         "Shortest time between two checkpoints. A shmem_checkpoint_all before that reports losses \

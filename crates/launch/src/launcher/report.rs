@@ -69,31 +69,36 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
     }
 }
 
+fn line_of_checkpoint(report: &ProgressReport, kept: &str) -> Option<String> {
+    let ProgressReport::Checkpoint {
+        number,
+        bytes: own,
+        kept: others,
+        took,
+        protects,
+        changed: by,
+        ..
+    } = report
+    else {
+        return None;
+    };
+    let in_all = match protects > took {
+        true => format!(" of the program's time, and {} in all", time(*protects)),
+        false => String::new(),
+    };
+    Some(format!(
+        "checkpoint {number}: {} a PE protected by {} of {kept} in {}{in_all}{}, at {}",
+        bytes(*own),
+        bytes(*others),
+        time(*took),
+        by.as_ref().map(changed).unwrap_or_default(),
+        time_of_day(SystemTime::now())
+    ))
+}
+
 fn line_of_report(report: &ProgressReport, kept: &str) -> Option<String> {
     Some(match report {
-        ProgressReport::Checkpoint {
-            number,
-            bytes: own,
-            kept: others,
-            took,
-            protects,
-            changed: by,
-            ..
-        } => {
-            format!(
-                "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}{}, at {}",
-                bytes(*own),
-                bytes(*others),
-                time(*took),
-                if protects > took {
-                    format!(" of the program's time, and {} in all", time(*protects))
-                } else {
-                    String::new()
-                },
-                by.as_ref().map(changed).unwrap_or_default(),
-                time_of_day(SystemTime::now())
-            )
-        }
+        ProgressReport::Checkpoint { .. } => line_of_checkpoint(report, kept)?,
         ProgressReport::Readonly { bytes: own, kept: others } => format!(
             "{} a PE are read-only, protected once by {} of {kept}",
             bytes(*own),

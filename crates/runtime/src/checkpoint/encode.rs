@@ -11,8 +11,8 @@
 //! With a second snapshot, tiles that are read for the first parity over them are also written into
 //! it (see [`super::copy`]).
 //!
-//! Invariant: a tile has the stamp of the checkpoint only if it is the parity of its sources as they
-//! are now, or if a peer was lost meanwhile, and then no PE uses it.
+//! Invariant: a tile has the stamp of the checkpoint only if it is the parity of its sources as
+//! they are now, or if a peer was lost meanwhile, and then no PE uses it.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,7 @@ use raidshmem_sys::pool::WorkerPool;
 
 use super::copy::{self, Own};
 use super::pipeline;
+use super::sources::{self, Sources};
 use super::tiles::{self, LiveTile, StoreTile};
 use crate::pgas::World;
 
@@ -67,8 +68,8 @@ pub fn encode(
     job.run_by_halves(&tasks, (half, number), &bring);
 }
 
-/// Like [`encode`] of all that changed, over the snapshots of checkpoint `number`, while the program
-/// runs. Stops early if a PE is lost.
+/// Like [`encode`] of all that changed, over the snapshots of checkpoint `number`, while the
+/// program runs. Stops early if a PE is lost.
 pub fn encode_behind(
     world: &World,
     protection: &Protection,
@@ -106,15 +107,6 @@ pub fn encode_range(
     let tasks: Vec<Task> = job.tiles(&named).map(Task::whole).collect();
     world.segments.own().populate(parity.offset(), tasks.len() * TILE);
     job.run_by_halves(&tasks, (half, target), &|_, _| ());
-}
-
-/// The memory from which parity is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sources {
-    /// Live memory, which does not change meanwhile.
-    Live,
-    /// The snapshots of the checkpoint.
-    Snapshots,
 }
 
 /// A tile of the own parity.
@@ -214,7 +206,7 @@ impl<'a> Encode<'a> {
             Sources::Live => tiles::live(segments, source, self.coverage, scratch),
             Sources::Snapshots => {
                 let at = source.in_store(self.snapshot(self.number));
-                tiles::saved(segments, at, self.coverage.len(), scratch)
+                sources::saved(segments, at, self.coverage.len(), scratch)
             }
         }
     }
@@ -226,7 +218,7 @@ impl<'a> Encode<'a> {
             Sources::Snapshots => {
                 let region = self.snapshot(self.number);
                 let wanted = wanted.map(|(at, scratch)| (at.in_store(region), scratch));
-                tiles::pull_saved(self.world, self.coverage.len(), wanted);
+                sources::pull_saved(self.world, self.coverage.len(), wanted);
             }
         }
     }

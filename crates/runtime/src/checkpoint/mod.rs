@@ -12,6 +12,7 @@ pub mod pipeline;
 pub mod prefault;
 pub mod readonly;
 pub mod since;
+mod sources;
 pub mod spill;
 pub mod tiles;
 
@@ -27,8 +28,9 @@ use raidshmem_core::view::{State, View};
 
 use crate::pgas::World;
 pub use copy::{complete, copy};
-pub use encode::{Sources, encode, encode_behind};
+pub use encode::{encode, encode_behind};
 pub use footprint::{account, footprint, prepare, reserve};
+pub use sources::Sources;
 
 /// The machine number of a lost PE, which no machine has.
 const NOWHERE: u32 = u32::MAX;

@@ -384,22 +384,8 @@ pub fn pull<'a>(
     read_all(world, reads);
 }
 
-/// Like [`pull`], of tiles of complete snapshots of `len` bytes.
-pub fn pull_saved<'a>(
-    world: &World,
-    len: usize,
-    wanted: impl Iterator<Item = (StoreTile, &'a mut Vec<u8>)>,
-) {
-    let remote = wanted.filter(|(at, _)| world.segments.is_remote(at.pe));
-    let (inside, beyond): (Vec<_>, Vec<_>) = remote.partition(|(at, _)| at.tile.offset() < len);
-    beyond.into_iter().for_each(|(_, scratch)| scratch.fill(0));
-    let read =
-        |(at, into): (StoreTile, &'a mut Vec<u8>)| Read { pe: at.pe, offset: at.offset(), into };
-    read_all(world, inside.into_iter().map(read).collect());
-}
-
 /// Reads from remote PEs: all reads of one PE together, and each PE begins with a different one.
-fn read_all(world: &World, mut reads: Vec<Read>) {
+pub(super) fn read_all(world: &World, mut reads: Vec<Read>) {
     reads.sort_by_key(|read| turn(world.me(), read.pe, world.n_pes()));
     if !reads.is_empty() {
         world.transfers().pull(&mut reads);
@@ -433,21 +419,6 @@ pub fn live<'a>(
             scratch[filled..].fill(0);
             scratch
         }
-    }
-}
-
-/// Returns the bytes of a tile of a complete snapshot of `len` bytes: in place, or in `scratch`,
-/// where `pull_saved` has put those of a remote PE; zeroes beyond the end.
-pub fn saved<'a>(
-    segments: &'a Segments,
-    at: StoreTile,
-    len: usize,
-    scratch: &'a mut [u8],
-) -> &'a [u8] {
-    match segments.if_mapped(at.pe) {
-        None => scratch,
-        Some(_) if at.tile.offset() >= len => &ZEROES,
-        Some(segment) => segment.bytes(at.offset(), TILE),
     }
 }
 

@@ -6,12 +6,12 @@
 //! snapshot and the other slot of parity, so nothing of the old one is touched.
 //!
 //! The thread holds the store lock, as a call does, so neither the scrub nor a call of the program
-//! changes the store meanwhile. Calls that need it wait for the end of the thread first; a loss ends
-//! it early. What the checkpoint covers belongs to its copy: memory that the program frees, allocates
-//! or excludes afterwards concerns the next one.
+//! changes the store meanwhile. Calls that need it wait for the end of the thread first; a loss
+//! ends it early. What the checkpoint covers belongs to its copy: memory that the program frees,
+//! allocates or excludes afterwards concerns the next one.
 //!
-//! Left out: modes that keep one snapshot or one slot of parity; jobs with logs, whose records of the
-//! old interval would have to last as long as the background; shrink mode.
+//! Left out: modes that keep one snapshot or one slot of parity; jobs with logs, whose records of
+//! the old interval would have to last as long as the background; shrink mode.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::settings::Background;
 use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::process;
@@ -32,17 +31,11 @@ use crate::scrub;
 /// Bytes of the thread's stack: tiles are not on it.
 const STACK: usize = 256 << 10;
 
-/// Returns true if parity of the next checkpoint is computed in the background. Equal on all PEs. The
-/// first checkpoint is not: a loss before its end would leave none to roll back to.
-pub(super) fn suits(world: &World, protection: &Protection) -> bool {
-    let has_room = protection.snapshots == 2 && protection.mode.slots() == 2;
+/// Returns true if parity of the next checkpoint is computed in the background; equal on all PEs.
+/// False for the first one, since a loss before its end would leave none to roll back to.
+pub(super) fn suits(world: &World) -> bool {
     let is_whole = world.store.agreed() != CheckpointNumber::START && !world.sites.is_apart();
-    let is_wanted = match world.settings().background {
-        Background::On => true,
-        Background::Auto => world.comm.has_engine(),
-        Background::Off => false,
-    };
-    is_wanted && has_room && is_whole && world.always_rolls_all_back()
+    is_whole && world.settings().computes_behind(world.comm.has_engine())
 }
 
 /// Makes a checkpoint up to the copies of all PEs, and begins the rest of it.

@@ -55,7 +55,8 @@ pub fn heal(world: &World, protection: &Arc<Protection>) -> (At, Option<Refusal>
     drive(world, protection, Driver::heal(world.store.agreed()))
 }
 
-/// Begins a checkpoint in parts. If all PEs have copied their memory, returns the part that is left.
+/// Begins a checkpoint in parts. Returns the part that is left once all PEs have copied their
+/// memory.
 pub fn begin(
     world: &'static World,
     protection: &Arc<Protection>,
@@ -212,11 +213,7 @@ impl Port for RealMemory<'_> {
             Op::Join => self.join(driver),
             Op::CopyLive => self.saving.carry_out(scope, driver.at(), op),
             Op::Encode if driver.call() == Call::Protect => {
-                let from = match driver.reads_snapshots(self) {
-                    true => Sources::Snapshots,
-                    false => Sources::Live,
-                };
-                self.saving.encode_behind(scope, from);
+                self.saving.encode_behind(scope, Sources::of(driver.reads_snapshots(self)));
             }
             _ if !driver.call().recovers() => {
                 self.saving.carry_out(scope, driver.at(), op);

@@ -90,7 +90,7 @@ impl Model {
         let number = (number, pe.groups.heals);
         let ends = pe.ends.then_some(Ending::Silent);
         let before = pe.middle.then_some(pauses as fn(Op) -> bool);
-        Driver::restored((self.call(pe), at), number, ends, pe.is_new(), before)
+        Driver::restored((pe.call(self.parts), at), number, ends, pe.is_new(), before)
     }
 
     /// Publishes the call that PE `p` is about to make, in a program with two places. True if the
@@ -180,11 +180,6 @@ impl Model {
         state.living_in(view).count_ones() as usize == self.pes
     }
 
-    fn all_copied(&self, state: &JobState, number: u8) -> bool {
-        let place = self.snapshot(number);
-        self.pes(state).iter().all(|pe| pe.snapshots[place] == Bytes::Sealed(number, true))
-    }
-
     fn all_live(&self, state: &JobState, number: u8) -> bool {
         self.pes(state).iter().all(|pe| pe.live == Some(program(number)))
     }
@@ -266,6 +261,18 @@ impl ModelMemory<'_> {
             None => self.state.gate.1 >= self.state.pes[self.p].epoch,
         };
         if came { OpProgress::Done } else { OpProgress::Wait }
+    }
+
+    /// Returns true if parity is computed from the bytes of this checkpoint.
+    fn sources_are(&self, driver: &Driver, number: u8) -> bool {
+        let place = self.model.snapshot(number);
+        let copied = |pe: &PeState| pe.snapshots[place] == Bytes::Sealed(number, true);
+        match driver.reads_snapshots(self) {
+            true => self.model.pes(self.state).iter().all(copied),
+            // Its peers' programs run.
+            false if driver.call() == Call::Protect => false,
+            false => self.model.all_live(self.state, number),
+        }
     }
 
     /// Returns the state of the background's barrier, whose counters only grow: a PE has come there
@@ -353,12 +360,7 @@ impl Port for ModelMemory<'_> {
             Op::Compare => self.own().shows = number,
             Op::Encode => {
                 let shown = model.pes(self.state).iter().all(|pe| pe.shows == number);
-                let good = match driver.reads_snapshots(self) {
-                    true => model.all_copied(self.state, number),
-                    // Its peers' programs run.
-                    false if driver.call() == Call::Protect => false,
-                    false => model.all_live(self.state, number),
-                };
+                let good = self.sources_are(driver, number);
                 self.own().good = shown && good;
             }
             Op::EncodeMissing => self.own().good = model.all_live(self.state, number),

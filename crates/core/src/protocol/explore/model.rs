@@ -307,7 +307,7 @@ impl Model {
         out: &mut Vec<JobState>,
     ) -> Result<(), String> {
         let mut state = *state;
-        let call = self.call(&state.pes[p]);
+        let call = state.pes[p].call(self.parts);
         let to = next(call, at, outcome).ok_or(format!("{at:?} cannot end with {outcome:?}"))?;
         state.pes[p].middle = false;
         state.pes[p].at = Some(to);

@@ -4,12 +4,14 @@ use super::model::Model;
 use super::state::{JobState, PeState};
 use crate::protocol::{At, Call};
 
-impl Model {
-    /// Returns the call that a PE is in.
-    pub fn call(&self, pe: &PeState) -> Call {
-        if self.parts && pe.call == Call::Checkpoint { Call::Copy } else { pe.call }
+impl PeState {
+    /// Returns the call that the PE is in, if checkpoints are made in `parts` or not.
+    pub fn call(&self, parts: bool) -> Call {
+        if parts && self.call == Call::Checkpoint { Call::Copy } else { self.call }
     }
+}
 
+impl Model {
     /// Returns the place of a checkpoint's snapshot.
     pub fn snapshot(&self, number: u8) -> usize {
         if self.parts { usize::from(number) % 2 } else { 0 }
