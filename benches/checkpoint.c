@@ -9,7 +9,8 @@
  * `save`: copies and checkpoints alternate, so that other load affects both. Every byte changes
  * between two checkpoints (`checkpoint_ms`); then, N times, one block of 64 KiB in twenty, chosen
  * anew on every PE and each time (`dirty_ms`; `dirty_copy_ms` is its copy); the first one is
- * `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are the
+ * `first_ms`. A time is from a barrier before to a barrier after; `protects_ms` ends when the
+ * checkpoint protects, which is later if parity is computed in the background. `live_mib` and `pss_mib` are the
  * sums over all PEs of the saved data and of their memory as the kernel accounts for it.
  *
  * `table`: only the rest changes and is copied; the table counts as live.
@@ -85,6 +86,15 @@ static double saved(void) {
     return now() - begun;
 }
 
+/* Returns the time until the last checkpoint protects. */
+static double flushed(void) {
+    double begun = now();
+    if (shmemx_ft_flush() != SHMEM_FT_SUCCESS)
+        fail("the checkpoint failed");
+    shmem_barrier_all();
+    return now() - begun;
+}
+
 /* Changes every word by an amount that differs by PE, so that parity is not trivial. */
 static double sweep(void) {
     double begun = now();
@@ -124,7 +134,7 @@ static void memory(void) {
 }
 
 static void save(int rounds, int dirty) {
-    double copies[MOST], saves[MOST], first = 0;
+    double copies[MOST], saves[MOST], protects[MOST], first = 0;
     sweep();
     memory(); /* with data, copy and, if the mode keeps one, the store for them */
     copied();
@@ -134,9 +144,11 @@ static void save(int rounds, int dirty) {
         sweep();
         copies[i] = copied();
         saves[i] = saved();
+        protects[i] = saves[i] + flushed();
     }
     say("copy_ms", copies, rounds);
     say("checkpoint_ms", saves, rounds);
+    say("protects_ms", protects, rounds);
     memory();
     if (dirty == 0)
         return;

@@ -10,9 +10,10 @@
 //! second time with every host's link limited, in both directions (`tc`), to a rate that the
 //! processors can sustain: then the bytes read by each host are compared with its own link. (The
 //! target of the tool's one-sided bandwidth tests, and of `ucp_get`, sleeps or spins forever, so
-//! they are no measure of the link.) A get is compared with a round trip. The bytes of a rebuild
-//! are those that the substitute must read: one chunk of every other member of the group for each
-//! of its own.
+//! they are no measure of the link.) With parity in the background the time that the program waits
+//! on such links is compared with a copy. A get is compared with a round trip. The bytes of a
+//! rebuild are those that the substitute must read: one chunk of every other member of the group
+//! for each of its own.
 //!
 //! Prints a message if namespaces cannot be created (not root), or UCX cannot be loaded.
 
@@ -220,15 +221,18 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
 /// rate limit.
 fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     let (mut open, mut limited) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+    let mut behind = [const { Vec::new() }; 2];
     for _ in 0..bench.rounds() {
         // Without a limit all four share one link: the processors.
         let [saved, rebuilt] = protected(bench, hosts)?;
         open[0].push(4.0 * saved);
         open[1].push(rebuilt);
         hosts.set_rate(Some(RATE))?;
-        let both = protected(bench, hosts);
+        let both = protected(bench, hosts).and_then(|both| Ok((both, waited(bench, hosts)?)));
         hosts.set_rate(None)?;
-        limited.iter_mut().zip(both?).for_each(|(into, value)| into.push(value));
+        let (both, waits) = both?;
+        behind.iter_mut().zip(waits).for_each(|(into, value)| into.push(value));
+        limited.iter_mut().zip(both).for_each(|(into, value)| into.push(value));
     }
     let of = |what: &str| format!("{what} of a link of {RATE} Gbit/s, bytes read / link");
     Ok(vec![
@@ -236,7 +240,39 @@ fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
         Figure::at_least("rebuild of a PE, bytes read / link", 0.8, &open[1], PEER),
         Figure::at_least(&of("checkpoint"), 0.8, &limited[0], PEER),
         Figure::at_least(&of("rebuild"), 0.8, &limited[1], PEER),
+        Figure::at_most(
+            "program's wait with parity in the background / copy",
+            1.3,
+            &behind[0],
+            "memcpy",
+        ),
+        Figure::at_most(
+            "parity in the background / waited for, until it protects",
+            1.1,
+            &behind[1],
+            "-",
+        ),
     ])
+}
+
+/// Returns the time that the program waits in a checkpoint of four hosts whose parity is computed
+/// in the background, relative to copies of as many bytes, and the time until it protects, relative
+/// to that of a checkpoint that is waited for.
+fn waited(bench: &Bench, hosts: &Hosts) -> Result<[f64; 2], Trouble> {
+    let program = bench.compile("benches/checkpoint.c")?;
+    let mib = if bench.quick { "32" } else { "256" };
+    let run = |background: &str| {
+        let settings = [
+            ("SHMEM_FT_BACKUP_MODE", "raid5"),
+            ("SHMEM_FT_SNAPSHOTS", "2"),
+            ("SHMEM_FT_BACKGROUND", background),
+            ("SHMEM_SYMMETRIC_SIZE", "1G"),
+        ];
+        output(hosts.job(bench, 4, &settings).arg(&program).args(["save", mib, "3"]))
+    };
+    let (behind, blocking) = (run("on")?, run("off")?);
+    let wait = value(&behind, "checkpoint_ms")? / value(&behind, "copy_ms")?;
+    Ok([wait, value(&behind, "protects_ms")? / value(&blocking, "protects_ms")?])
 }
 
 /// Returns the bytes per second that one host reads in a checkpoint of four, and in the rebuild of
