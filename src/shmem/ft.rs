@@ -310,10 +310,11 @@ pub fn run<S: Symmetric>(
     }
 }
 
-/// Makes the checkpoint between two steps; the one after the last step saves even if it is not due.
+/// Makes the checkpoint between two steps; the one after the last step saves even if it is not due,
+/// and protects.
 fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
     match root::progress(shmem.world.segments) {
-        LoopProgress::Done => outcome(ft::save_all()),
+        LoopProgress::Done => outcome(ft::save_all()).and_then(|()| flush(shmem)),
         _ => checkpoint_all(shmem),
     }
 }

@@ -5,6 +5,7 @@
  *
  * behind ahead          prints if a checkpoint protects, right after its call
  * behind ACTION         none, put, flush, protect, readonly, exclude, free, resize, or fork
+ * behind end            puts, and waits at its end until the last checkpoint protects
  */
 #include "test.h"
 
@@ -55,7 +56,7 @@ static void put_ahead(void) {
 
 static void act(void) {
     size_t bytes = FIXED * sizeof *fixed;
-    if (is("put")) {
+    if (is("put") || is("end")) {
         put_ahead();
     } else if (is("flush")) {
         int whole = shmemx_ft_flush() == SHMEM_FT_SUCCESS;
@@ -107,10 +108,12 @@ int main(int argc, char **argv) {
                    shmemx_ft_protected((uint64_t)ASKED));
             fflush(stdout);
         }
-        if (step + 1 == STEPS)
+        if (step + 1 == STEPS && (!is("end") || shmemx_ft_flush() == SHMEM_FT_SUCCESS))
             break;
+        if (step + 1 == STEPS)
+            continue;
         act();
-        if (is("put"))
+        if (is("put") || is("end"))
             shmem_barrier_all();
         step++;
         fill();

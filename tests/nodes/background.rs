@@ -1,5 +1,5 @@
-//! Parity that is computed while the program runs, between hosts: automatic with two snapshots. PEs
-//! of other hosts read the copies over the network.
+//! Parity that is computed while the program runs, between hosts. PEs of other hosts read the
+//! copies over the network.
 
 use rustix::process::Signal;
 
@@ -11,7 +11,8 @@ const HOSTS: usize = 4;
 
 fn job(net: &Net, options: &[&str], action: &str) -> Job {
     let job = net.job(&[1; HOSTS]).args(&["--verbose", "--fabric", "ucx"]).mode("raid5");
-    let job = job.env("SHMEM_FT_SNAPSHOTS", "2").with_orphans();
+    let job = job.env("SHMEM_FT_SNAPSHOTS", "2").env("SHMEM_FT_BACKGROUND", "auto");
+    let job = job.with_orphans();
     job.args(options).program(&program("behind"), &[action])
 }
 

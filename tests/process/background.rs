@@ -52,7 +52,7 @@ fn remote_pes() {
 fn actions(begin: &str) {
     let actions =
         ["none", "put", "flush", "protect", "readonly", "exclude", "free", "resize", "fork"];
-    let steps = "--kill {0,1,2,3}@{3,4,7}:{encode,encoded,after,quiesce}";
+    let steps = "--kill {0,1,2,3}@{3,4,6}:{encode,encoded,after,quiesce}";
     for action in actions {
         Sweep::of([format!("{begin} {ON} {steps}")]).long(3, 16).each(|cell| {
             let outcome = Job::line(&cell.line).program(&program("behind"), &[action]).run();
@@ -64,6 +64,19 @@ fn actions(begin: &str) {
 #[test]
 fn what_a_program_does_meanwhile_is_right_after_a_loss() {
     actions("--mode raid5 SHMEM_FT_ADOPT={0,1}");
+}
+
+/// A program that waits until its last checkpoint protects survives a loss meanwhile, and one after
+/// that, when the others may be at their end.
+#[test]
+fn a_loss_at_the_end_is_survived() {
+    for (action, points) in [("end", &["encode", "encoded", "after"][..]), ("put", &["after"])] {
+        for point in points {
+            let job = Job::line(&format!("--mode raid5 {ON} --kill 1@7:{point}"));
+            let outcome = job.program(&program("behind"), &[action]).run();
+            outcome.says("was killed").status(0).prints("behind ok");
+        }
+    }
 }
 
 /// PE 1 is stopped while it computes parity. The others get past the call, and the checkpoint does

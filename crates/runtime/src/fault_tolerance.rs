@@ -288,6 +288,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
             SUCCESS
         }
         At::Copied => {
+            world.reached.copied();
             world.timing.saved(began);
             SUCCESS
         }

@@ -127,12 +127,12 @@ settings! {
          memory once instead of twice, but memory is needed for one more copy. Only raid4, raid5 \
          and rs accept 2.",
         "to trade spare memory for faster checkpoints";
-    SHMEM_FT_BACKGROUND background: Background = Background::Auto;
+    SHMEM_FT_BACKGROUND background: Background = Background::Off;
         ValueKind::Choice(Background::NAMES),
         "With on, a checkpoint call returns once all PEs have copied their memory, and parity is \
          computed while the program runs; until then a loss rolls back to the checkpoint before. \
          Needs SHMEM_FT_SNAPSHOTS=2. auto does that, given two snapshots, between hosts.",
-        "checkpoints wait for a network, or a call must return only once they protect";
+        "checkpoints wait long for a network, and memory is plentiful";
     SHMEM_FT_INTERVAL interval: Interval = Interval::EACH_CALL;
         ValueKind::Interval { max: 86_400_000 },
         "Shortest time between two checkpoints. A shmem_checkpoint_all before that reports losses \

@@ -187,7 +187,7 @@ fn parity_in_the_background_needs_two_snapshots_and_no_logs() {
              since parity is computed from copies while the program runs"
         );
     }
-    assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").background, Background::Auto);
+    assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").background, Background::Off);
 }
 
 #[test]

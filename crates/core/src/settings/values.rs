@@ -329,13 +329,13 @@ choice! {
 choice! {
     /// The computation of parity while the program runs.
     Background:
-    /// Between nodes that do not map each other, if each PE keeps two snapshots.
+    /// Never: the call returns once the checkpoint protects.
     #[default]
+    Off = "off",
+    /// Between nodes that do not map each other, if each PE keeps two snapshots.
     Auto = "auto",
     /// Always.
     On = "on",
-    /// Never: the call returns once the checkpoint protects.
-    Off = "off",
 }
 
 choice! {

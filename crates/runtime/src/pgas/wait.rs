@@ -107,6 +107,7 @@ impl Waits<'_> {
         }
         if background.take_saved() {
             self.world.memory.note_saved();
+            self.world.reached.protected();
         }
     }
 

@@ -121,6 +121,8 @@ const USED: u8 = 1;
 const KEPT: u8 = 2;
 /// Flag: the memory was used since the last checkpoint.
 const SINCE: u8 = 4;
+/// Flag: the memory was used before the copy of a checkpoint that does not protect yet.
+const BEFORE: u8 = 8;
 
 // Relaxed throughout: it is queried between barriers, where no other thread is in a call.
 impl TouchedPes {
@@ -149,7 +151,21 @@ impl TouchedPes {
 
     /// Starts over after a checkpoint, or after a rollback to the last one.
     pub fn begin(&self) {
-        self.0.iter().for_each(|used| _ = used.fetch_and(!SINCE, Ordering::Relaxed));
+        self.0.iter().for_each(|used| _ = used.fetch_and(!(SINCE | BEFORE), Ordering::Relaxed));
+    }
+
+    /// Tells apart the uses before the copy of a checkpoint from those after it.
+    pub fn copied(&self) {
+        let since = |used: &&AtomicU8| used.load(Ordering::Relaxed) & SINCE != 0;
+        self.0.iter().filter(since).for_each(|used| {
+            used.fetch_or(BEFORE, Ordering::Relaxed);
+            used.fetch_and(!SINCE, Ordering::Relaxed);
+        });
+    }
+
+    /// Forgets the uses before that copy: its checkpoint protects now.
+    pub fn protected(&self) {
+        self.0.iter().for_each(|used| _ = used.fetch_and(!BEFORE, Ordering::Relaxed));
     }
 
     /// Returns true if the program has a pointer to memory of PE `pe`.
@@ -159,7 +175,8 @@ impl TouchedPes {
 
     /// Returns true if a PE besides `me` may have been used since the last checkpoint.
     pub fn others(&self, me: Pe) -> bool {
-        let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & (SINCE | KEPT) != 0;
+        let flags = SINCE | BEFORE | KEPT;
+        let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & flags != 0;
         self.0.iter().enumerate().any(|(pe, word)| pe != me.at() && used(word))
     }
 }
@@ -180,6 +197,24 @@ mod tests {
         assert!(reached.take(Pe(2)) && reached.take(Pe(2)));
         reached.note(Pe(2));
         assert!(reached.take(Pe(2)) && reached.take(Pe(2)));
+    }
+
+    #[test]
+    fn uses_before_a_copy_count_until_it_protects_and_those_after_it_stay() {
+        let reached = TouchedPes::none(3);
+        reached.note(Pe(1));
+        reached.copied();
+        assert!(reached.others(Pe(0)));
+        reached.protected();
+        assert!(!reached.others(Pe(0)));
+        reached.note(Pe(1));
+        reached.copied();
+        reached.note(Pe(2));
+        reached.protected();
+        assert!(reached.others(Pe(0)) && reached.others(Pe(1)) && !reached.others(Pe(2)));
+        reached.copied();
+        reached.begin();
+        assert!(!reached.others(Pe(0)));
     }
 
     #[test]
