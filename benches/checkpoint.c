@@ -10,8 +10,9 @@
  * between two checkpoints (`checkpoint_ms`); then, N times, one block of 64 KiB in twenty, chosen
  * anew on every PE and each time (`dirty_ms`; `dirty_copy_ms` is its copy); the first one is
  * `first_ms`. A time is from a barrier before to a barrier after; `protects_ms` ends when the
- * checkpoint protects, which is later if parity is computed in the background. `live_mib` and `pss_mib` are the
- * sums over all PEs of the saved data and of their memory as the kernel accounts for it.
+ * checkpoint protects, which is later if parity is computed in the background. `live_mib` and
+ * `pss_mib` are the sums over all PEs of the saved data and of their memory as the kernel accounts
+ * for it.
  *
  * `table`: only the rest changes and is copied; the table counts as live.
  *

@@ -1,10 +1,8 @@
 //! Parity that is computed while the program runs, between hosts. PEs of other hosts read the
 //! copies over the network.
 
-use rustix::process::Signal;
-
 use super::net::Net;
-use super::support::processes::{Found, signal};
+use super::support::stall::at_its_stop;
 use super::support::{Job, program};
 
 const HOSTS: usize = 4;
@@ -40,9 +38,6 @@ fn a_call_returns_once_all_have_copied() {
     let net = Net::new(HOSTS);
     let mut run = job(&net, &[], "ahead").env("SHMEM_FT_INJECT", "stop:1@4:encode").start();
     run.wait_for("PE 0 is ahead, protected 0");
-    let is_stopped = |found: &Found| found.name == "behind" && found.state == 'T';
-    run.wait_until("PE 1 should be stopped", |all| all.iter().any(is_stopped));
-    let stopped = run.processes().into_iter().find(is_stopped).expect("PE 1 is stopped");
-    signal(stopped.pid, Signal::CONT);
+    at_its_stop(&mut run, || ());
     run.finish().status(0).prints("behind ok");
 }

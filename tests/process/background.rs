@@ -3,10 +3,8 @@
 //!
 //! The program compares all of its memory after each restart.
 
-use rustix::process::Signal;
-
 use super::sparse;
-use super::support::processes::{Found, signal};
+use super::support::stall::at_its_stop;
 use super::support::{Job, Sweep, program};
 
 const ON: &str = "SHMEM_FT_SNAPSHOTS=2 SHMEM_FT_BACKGROUND=on";
@@ -86,9 +84,6 @@ fn a_call_returns_before_the_parity_is_computed() {
     let line = format!("--mode raid5 {ON} SHMEM_FT_INJECT=stop:1@4:encode");
     let mut run = Job::line(&line).program(&program("behind"), &["ahead"]).start();
     run.wait_for("PE 0 is ahead, protected 0");
-    let is_stopped = |found: &Found| found.name == "behind" && found.state == 'T';
-    run.wait_until("PE 1 should be stopped", |all| all.iter().any(is_stopped));
-    let stopped = run.processes().into_iter().find(is_stopped).expect("PE 1 is stopped");
-    signal(stopped.pid, Signal::CONT);
+    at_its_stop(&mut run, || ());
     run.finish().status(0).prints("behind ok");
 }

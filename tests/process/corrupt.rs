@@ -19,8 +19,8 @@ use rustix::process::Signal;
 
 use super::support::image::{self, Image};
 use super::support::random::Random;
-use super::support::stall::{let_end, let_on};
-use super::support::{Job, Outcome, Running, processes, program};
+use super::support::stall::{at_its_stop, let_end, let_on};
+use super::support::{Job, Outcome, program};
 
 const PES: usize = 4;
 /// The checkpoint that is agreed while the job waits, and to which it rolls back.
@@ -402,15 +402,6 @@ fn another_job() {
         ends(&outcome, verdict);
     }
     let_end(other).status(0);
-}
-
-/// Resumes the PE that stopped itself, after `meanwhile`.
-fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
-    job.wait_until("no PE stops itself", |all| all.iter().any(|process| process.state == 'T'));
-    meanwhile();
-    let all = job.processes();
-    let stopped = all.iter().filter(|process| process.state == 'T');
-    stopped.for_each(|process| processes::signal(process.pid, Signal::CONT));
 }
 
 /// A bit of read-only memory, or of its parity, is flipped: a PE's own memory is checked when it

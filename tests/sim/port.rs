@@ -135,16 +135,9 @@ impl Hands<'_> {
         job.keep_groups(p);
         if p.me() == 0 {
             let (number, places, bytes) = (p.number, p.groups().places, p.len as u64);
-            let (kept, took, changed) = (0, Duration::ZERO, None);
-            let report = ProgressReport::Checkpoint {
-                number,
-                places,
-                bytes,
-                kept,
-                took,
-                protects: took,
-                changed,
-            };
+            let (kept, [took, protects], changed) = (0, [Duration::ZERO; 2], None);
+            let report =
+                ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed };
             job.say(p, PeMessage::Report(report));
         }
     }

@@ -37,6 +37,15 @@ pub fn tells_of_a_stopped_pe(job: Job) {
     outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
 }
 
+/// Resumes the PE that stopped itself, after `meanwhile`.
+pub fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
+    job.wait_until("no PE stops itself", |all| all.iter().any(|process| process.state == 'T'));
+    meanwhile();
+    let all = job.processes();
+    let stopped = all.iter().filter(|process| process.state == 'T');
+    stopped.for_each(|process| processes::signal(process.pid, Signal::CONT));
+}
+
 /// Releases the PE that computes until then.
 pub fn let_on(run: &Running) {
     std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");

@@ -221,16 +221,9 @@ mod tests {
         assert_eq!(json(0.5, What::Started), r#"{"time":0.5,"event":"started"}"#);
         let changed = Some(ChangedTiles { changed: 3, of: 9, by: FoundBy::Pages });
         let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
-        let took = Duration::from_micros(1500);
-        let report = ProgressReport::Checkpoint {
-            number,
-            places,
-            bytes,
-            kept,
-            took,
-            protects: took,
-            changed,
-        };
+        let [took, protects] = [Duration::from_micros(1500); 2];
+        let report =
+            ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed };
         let text = json(2.0, report.into());
         let wanted = concat!(
             r#"{"time":2.0,"event":"checkpoint","bytes":30,"#,

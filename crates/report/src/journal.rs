@@ -148,17 +148,10 @@ mod tests {
     use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 
     fn checkpoint(number: u64, seconds: u64) -> Event {
-        let (took, changed) = (Duration::from_millis(number % 7 + 1), None);
+        let ([took, protects], changed) = ([Duration::from_millis(number % 7 + 1); 2], None);
         let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
-        let report = ProgressReport::Checkpoint {
-            number,
-            places,
-            bytes,
-            kept,
-            took,
-            protects: took,
-            changed,
-        };
+        let report =
+            ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed };
         Event { time: Duration::from_secs(seconds), what: report.into() }
     }
 

@@ -141,16 +141,9 @@ impl Cluster {
     /// Reports that PE 0 has saved a checkpoint in the initial groups.
     fn checkpoint(&mut self, number: u64) {
         let (number, places, bytes, kept) = (CheckpointNumber(number), ViewNumber(0), 1, 1);
-        let (took, changed) = (Duration::ZERO, None);
-        let report = ProgressReport::Checkpoint {
-            number,
-            places,
-            bytes,
-            kept,
-            took,
-            protects: took,
-            changed,
-        };
+        let (took, protects, changed) = (Duration::ZERO, Duration::ZERO, None);
+        let report =
+            ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed };
         self.says(0, PeMessage::Report(report));
     }
 

@@ -267,13 +267,10 @@ pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
         CopyAhead, Decide, Interrupted, MeetSettled, MeetSettling, Reported, Saved, Unrecoverable,
         Verify, Whole,
     };
-    match (call, at, outcome) {
-        (Call::Copy, At::Compare, Outcome::Done) => return Some(CopyAhead),
-        (Call::Protect, At::Copy, Outcome::Done) => return Some(Saved),
-        (Call::Protect, _, Outcome::Changed) => return Some(Interrupted),
-        _ => {}
-    }
     match (call.recovers(), at, outcome) {
+        (_, At::Compare, Outcome::Done) if call == Call::Copy => Some(CopyAhead),
+        (_, At::Copy, Outcome::Done) if call == Call::Protect => Some(Saved),
+        (_, _, Outcome::Changed) if call == Call::Protect => Some(Interrupted),
         // A substitute has no live memory to settle. Its adopted memory votes later, in a whole
         // view.
         (false, At::Enter, Outcome::Lost) => Some(Reported),

@@ -280,21 +280,11 @@ mod tests {
         };
         happen(1, What::Started);
         happen(1, What::Survives(Survival::default()));
-        let took = Duration::from_millis(3);
+        let ([took, protects], changed) = ([Duration::from_millis(3); 2], None);
         let (number, places, bytes, kept) = (CheckpointNumber(7), ViewNumber(0), 30, 10);
-        happen(
-            2,
-            ProgressReport::Checkpoint {
-                number,
-                places,
-                bytes,
-                kept,
-                took,
-                protects: took,
-                changed: None,
-            }
-            .into(),
-        );
+        let report =
+            ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed };
+        happen(2, report.into());
         for (pes, node, drained) in [(vec![Pe(1), Pe(2)], 0, false), (vec![Pe(1)], 1, true)] {
             let (node, cause) = (Some(node), String::new());
             happen(4, What::Lost { pes, node, cause, drained });

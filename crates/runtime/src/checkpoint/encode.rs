@@ -79,9 +79,8 @@ pub fn encode_behind(
 ) {
     let alone = WorkerPool::new(1, Vec::new());
     let job = Encode::new(world, protection, coverage, (number, from));
-    let job = Encode { pool: &alone, stops: true, ..job };
-    let mut tasks = job.wanted(&|_| true, Some(changes));
-    tasks.iter_mut().for_each(|task| task.copies.clear());
+    let job = Encode { pool: &alone, behind: true, ..job };
+    let tasks = job.wanted(&|_| true, Some(changes));
     job.run_by_halves(&tasks, (Point::Encode, number), &|_, _| ());
 }
 
@@ -94,16 +93,11 @@ pub fn encode_range(
     (number, target): (CheckpointNumber, CheckpointNumber),
     half: Point,
 ) {
-    let (shape, place) = protection.place(world.me());
     let coverage = &Coverage::of_range(range.range());
-    let per_chunk = shape.chunk_len(range.len()) / TILE;
     let parity = range.parity(world.segments.layout(), target);
-    let job = Encode {
-        per_chunk,
-        parity,
-        ..Encode::new(world, protection, coverage, (number, Sources::Live))
-    };
-    let named: Vec<usize> = (0..shape.layout.parities_of(place).len()).collect();
+    let job = Encode::new(world, protection, coverage, (number, Sources::Live));
+    let job = Encode { parity, ..job };
+    let named: Vec<usize> = (0..job.shape.layout.parities_of(job.place).len()).collect();
     let tasks: Vec<Task> = job.tiles(&named).map(Task::whole).collect();
     world.segments.own().populate(parity.offset(), tasks.len() * TILE);
     job.run_by_halves(&tasks, (half, target), &|_, _| ());
@@ -154,8 +148,8 @@ struct Encode<'a> {
     parity: TileRun,
     from: Sources,
     pool: &'a WorkerPool,
-    /// True if it stops once a PE is lost.
-    stops: bool,
+    /// True while the program runs: it stops once a PE is lost, and copies nothing.
+    behind: bool,
 }
 
 impl<'a> Encode<'a> {
@@ -182,7 +176,7 @@ impl<'a> Encode<'a> {
             parity,
             from,
             pool,
-            stops: false,
+            behind: false,
         }
     }
 
@@ -288,7 +282,7 @@ impl<'a> Encode<'a> {
         let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
         let is_mine =
             |&at: &usize| copy::is_mine(self.world.segments, self.protection, places[at], len);
-        changed.iter().copied().filter(is_mine).collect()
+        changed.iter().copied().filter(|at| !self.behind && is_mine(at)).collect()
     }
 
     /// Writes a source, of contents `bytes`, into its owner's second snapshot.
@@ -345,7 +339,7 @@ impl<'a> Encode<'a> {
             live: vec![vec![0; TILE]; members],
             old: vec![tiles::Scratch::empty(); members],
         };
-        let is_over = || self.stops && self.world.members.faulted();
+        let is_over = || self.behind && self.world.members.faulted();
         let pull = |batch: &[Task], scratches: &mut [Scratch]| {
             if !is_over() {
                 self.pull(batch, scratches);

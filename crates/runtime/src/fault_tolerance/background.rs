@@ -15,13 +15,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_sys::process;
+use raidshmem_sys::{lock, process};
 use tracing::info;
 
 use crate::pgas::World;
@@ -43,22 +43,21 @@ pub(super) fn save(world: &'static World, protection: &Arc<Protection>) -> (At, 
     let (at, refusal, left) = protocol_memory::begin(world, protection);
     if let Some(left) = left {
         world.store.background.begin();
-        let left = Arc::new(std::sync::Mutex::new(Some(left)));
+        let left = Arc::new(Mutex::new(Some(left)));
         let work = Arc::clone(&left);
         let begun = process::helper("shmem-parity", STACK, move || {
             let _turn = world.store.lock.lock();
-            raidshmem_sys::lock(&work).take().into_iter().for_each(|left| finish(world, left));
+            finish(world, &work);
         });
         if begun.is_err() {
-            // Without a thread the call computes it.
-            raidshmem_sys::lock(&left).take().into_iter().for_each(|left| finish(world, left));
+            finish(world, &left); // without a thread the call computes it
         }
     }
     (at, refusal)
 }
 
-fn finish(world: &'static World, left: Remaining) {
-    let is_saved = left.run();
+fn finish(world: &'static World, left: &Mutex<Option<Remaining>>) {
+    let is_saved = lock(left).take().is_some_and(Remaining::run);
     info!("the background ends: {}", if is_saved { "saved" } else { "interrupted" });
     if is_saved {
         scrub::start(world);

@@ -15,16 +15,8 @@ const SECOND: CheckpointNumber = CheckpointNumber(2);
 
 fn checkpoint(number: u64) -> ProgressReport {
     let (number, places) = (CheckpointNumber(number), ViewNumber(0));
-    let (bytes, kept) = (3 << 20, 1 << 20);
-    ProgressReport::Checkpoint {
-        number,
-        places,
-        bytes,
-        kept,
-        took: at(0.5),
-        protects: at(0.5),
-        changed: None,
-    }
+    let (bytes, kept, [took, protects], changed) = (3 << 20, 1 << 20, [at(0.5); 2], None);
+    ProgressReport::Checkpoint { number, places, bytes, kept, took, protects, changed }
 }
 
 fn adopted(pe: Pe) -> ProgressReport {

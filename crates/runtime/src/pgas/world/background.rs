@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Background(AtomicU8);
 
+const IDLE: u8 = 0;
 const UNDER_WAY: u8 = 1;
 const SAVED: u8 = 2;
-const INTERRUPTED: u8 = 3;
 
 impl Background {
     /// Notes that a thread is about to begin.
@@ -21,7 +21,7 @@ impl Background {
 
     /// Notes the end of the thread: every PE has the checkpoint if it is `saved`.
     pub(crate) fn end(&self, saved: bool) {
-        self.0.store(if saved { SAVED } else { INTERRUPTED }, Ordering::SeqCst);
+        self.0.store(if saved { SAVED } else { IDLE }, Ordering::SeqCst);
     }
 
     /// Returns true unless the thread is at work.
@@ -31,6 +31,6 @@ impl Background {
 
     /// Returns true, once, if the thread has ended with a checkpoint.
     pub(crate) fn take_saved(&self) -> bool {
-        self.0.compare_exchange(SAVED, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.0.compare_exchange(SAVED, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
