@@ -28,7 +28,7 @@ HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*.hpp include/*
 PROGRAMS  := oshrun oshcc oshinfo oshreport oshadvise oshc++
 MAN_LINKS := man1/oshc++.1 man1/oshcxx.1 man1/oshCC.1 man3/shmemx_ft_register.3 \
     man3/shmemx_ft_include.3 man3/shmemx_ft_writable.3 man3/shmemx_ft_checkpoint_number.3 \
-    man3/shmemx_ft_faulted.3
+    man3/shmemx_ft_faulted.3 man3/shmemx_ft_protected.3
 PAGES     := $(foreach page,$(notdir $(wildcard man/*.[137])), \
     man$(subst .,,$(suffix $(page)))/$(page))
 SHARED    := $(wildcard monitoring/*.yml monitoring/*.json) \
@@ -193,6 +193,7 @@ install:
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
 	    ln -sf shmemx_ft_exclude.3 shmemx_ft_include.3 && \
+	    ln -sf shmemx_ft_flush.3 shmemx_ft_protected.3 && \
 	    ln -sf shmemx_ft_readonly.3 shmemx_ft_writable.3 && for name in checkpoint_number faulted; \
 	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
 	@echo 'installed in $(INTO): next, export PATH=$(PREFIX)/bin:$$PATH'

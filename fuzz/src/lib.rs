@@ -175,7 +175,11 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             5 | 6 => said(PeMessage::Hello),
             7 => said(PeMessage::AtPoint { rule: b }),
             8 => said(PeMessage::Finalizing { joined: ViewNumber(b.into()), cut: a % 2 == 1 }),
-            9 => said(if a % 4 == 3 { PeMessage::NeedsOthers } else { PeMessage::Finalized }),
+            9 => said(match a % 4 {
+                3 => PeMessage::NeedsOthers,
+                2 => PeMessage::CaughtUp,
+                _ => PeMessage::Finalized,
+            }),
             10 => said(PeMessage::Verdict { status: 3, words: String::new() }),
             11 => Up::StopSignal,
             12 => {

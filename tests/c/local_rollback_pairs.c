@@ -13,6 +13,8 @@
  *      both    A kills B, wherever that is, and itself before its call I
  *      replay  A dies before its call I; its substitute kills B before its call J
  *      chain   like replay, and the substitute is killed a moment later, at any point
+ *      twice   A's process dies before its call I, and the node of its substitute before J, a
+ *              tenth of a second later
  *      node    A's node dies before the call I
  *      then    like node; the substitute of A kills the process of B before its call J
  *      nodes   like node; the substitute of A kills the node of B before its call J, or that of
@@ -80,7 +82,11 @@ static void call(struct own *own) {
     int chain = is(own, "chain"), then = is(own, "then"), nodes = is(own, "nodes");
     int is_second = own->me == own->b && is(own, "each") && at == j && !died[1];
     int in_replay = own->me == own->a && died[0] && at == j && !died[1];
-    if (is_first || is_second) {
+    if (is(own, "twice") && in_replay) {
+        died[1] = 1;
+        usleep(100000); /* meanwhile the launcher hears that it has caught up */
+        kill_pe(own, own->me, 1);
+    } else if (is_first || is_second) {
         died[is_second] = 1;
         if (is(own, "both"))
             kill_pe(own, own->b, 0);

@@ -162,7 +162,8 @@ impl Job {
         }
         let has_it = |pe: usize| {
             let other = self.carrier[pe].map(|proc| &self.procs[proc as usize]);
-            other.is_some_and(|other| other.me.is_none() || other.agreed >= p.agreed)
+            let is_made = |other: &Proc| other.driver.is_none() && other.agreed >= p.agreed;
+            other.is_some_and(|other| other.me.is_none() || is_made(other))
         };
         if !p.reported && (0..self.pes()).all(has_it) && (request.joins || request.node == p.node) {
             p.reported = true;

@@ -178,12 +178,17 @@ impl Job {
         true
     }
 
+    /// Flips bits of a PE's checkpoints; not of a copy from which parity is computed, which is no
+    /// safer than live memory until the checkpoint protects.
     fn flip_some(&mut self, pe: usize, number: usize) {
+        let copied = self.carrier[pe].map(|proc| &self.procs[proc as usize]);
+        let protected = copied.filter(|p| p.is_behind()).map(|p| self.plan.snapshot_of(p.agreed.0));
         for _ in 0..1 + self.plan.chance.below(3) {
             let (random, which) = (self.plan.chance.next(), self.plan.chance.below(3));
             let memory = &mut self.memories[pe][number];
+            let snapshot = protected.unwrap_or(self.plan.snapshot_of(random >> 32));
             let flipped = match which {
-                0 => memory.snapshots[self.plan.snapshot_of(random >> 32)].flip(random),
+                0 => memory.snapshots[snapshot].flip(random),
                 which => memory.slots[which - 1].flip(random),
             };
             self.ending.flips += u32::from(flipped);

@@ -185,6 +185,7 @@ fn broken_rules_of_local_rollback_are_caught() {
         OldLogReplayed,
         AgreementRepeated,
         MembersNotAwaited,
+        ReplicaLeft,
         EndNotMet,
     ];
     all.into_par_iter().for_each(|rule| {

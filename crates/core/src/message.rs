@@ -405,6 +405,8 @@ pub enum PeMessage {
     PreludeOver { record: Vec<u8> },
     /// A PE was lost, and there is a reason against local rollback.
     RollAllBack { why: String },
+    /// Its local rollback is over: others reach it, and its calls are logged again.
+    CaughtUp,
     /// It needs, after its local rollback, PEs that are in `shmem_finalize` already.
     NeedsOthers,
     /// It left `shmem_finalize`; its end no longer counts as a death.

@@ -281,6 +281,8 @@ rules! {
     ViewNotShared = "view-not-shared", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
     /// A checkpoint does not reset the words of meetings without records.
     WordsKept = "words-kept", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
+    /// A substitute does not write on to the replica of its predecessor's log.
+    ReplicaLeft = "replica-left", simulator, "local::lost_pes_roll_back";
     /// A substitute at the end of the job does not come to the last meeting of its view.
     EndNotMet = "end-not-met", simulator, "local::lost_pes_roll_back";
 }

@@ -21,9 +21,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::replicas::LogExtent;
 use raidshmem_core::view::PES_MAX;
 
 /// Words of a record before its payload.
@@ -166,6 +167,15 @@ impl<'a> Log<'a> {
         self.get(Word::Job) == job
             && self.get(Word::Owner) == owner
             && self.get(Word::Interval) != NO_INTERVAL
+    }
+
+    /// Returns the extent of its records.
+    pub fn extent(&self) -> LogExtent {
+        LogExtent {
+            era: ViewNumber(self.get(Word::Era)),
+            interval: CheckpointNumber(self.get(Word::Interval)),
+            bytes: self.get(Word::Tail),
+        }
     }
 
     /// Returns one of the words.

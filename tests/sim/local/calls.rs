@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use raidshmem_core::mutant;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::call::{self, own_bytes};
 use raidshmem_core::replay::decide::Reason;
@@ -12,7 +13,7 @@ use raidshmem_core::replay::meeting;
 use raidshmem_core::replay::own::{Replay, met_before};
 use raidshmem_core::replay::port::{CallPort, LogMode, MeetingPort};
 use raidshmem_core::replay::rejoin::{self, RejoinRecords};
-use raidshmem_core::replay::replicas;
+use raidshmem_core::replay::replicas::{self, LogExtent};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::update::{Update, WordAt};
 use raidshmem_core::view::State as Life;
@@ -221,6 +222,15 @@ impl Job {
                 meetings = Some((first, found.record.at));
             }
         });
+        let log = &self.shared[me].log;
+        let extent = |bytes: usize| LogExtent {
+            era: ViewNumber(0),
+            interval: log.interval,
+            bytes: bytes as u64,
+        };
+        let replica = log.replica.map(|(pe, _, records)| (Pe::of(pe), extent(records)));
+        let breaks = |rule| self.broken == Some(rule) || mutant::breaks(rule);
+        let holder = replicas::continued(extent(log.entries.len()), replica, breaks);
         let log = &mut self.shared[me].log;
         let (met, comes) = met_before(log.met, meetings);
         log.met = comes.unwrap_or(log.met);
@@ -228,6 +238,7 @@ impl Job {
         let own = &mut self.processes[process];
         (own.met, own.call, own.replay, own.way) = (met, call, replay, LogMode::Replayed);
         (own.at, own.owes_report) = (At::Replays, true);
+        own.replicates = holder.is_some();
         self.wake_all();
     }
 

@@ -27,6 +27,8 @@ use super::state::{At, Process, Shared};
 
 /// Events after which a running job counts as endless.
 const EVENTS_MAX: u64 = 3_000_000;
+/// The number of events after which sleepers look again.
+const LIMIT: u64 = 10_000;
 /// Most time of a message, of a step, and of a step that stalls.
 const MESSAGE: usize = 60;
 const STEP: usize = 20;
@@ -156,6 +158,9 @@ impl Job {
             };
             self.now = time;
             self.ending.events += 1;
+            if self.ending.events.is_multiple_of(LIMIT) {
+                self.wake_all(); // while others poll
+            }
             if self.ending.events > EVENTS_MAX {
                 return Err(format!("it goes on and on\n{}", self.stand()));
             }
@@ -327,7 +332,7 @@ impl Job {
         self.at(time, What::Up(Box::new(event)));
     }
 
-    fn says(&mut self, process: usize, what: PeMessage) {
+    pub fn says(&mut self, process: usize, what: PeMessage) {
         let node = self.processes[process].node;
         self.up(node, MembershipEvent::Message { proc: process as u32, what });
     }

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::rc::Rc;
 
+use raidshmem_core::message::PeMessage;
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
@@ -629,6 +630,7 @@ impl<'a> CallPort for Caller<'a> {
     fn wake_others(&mut self) -> Result<(), Stop> {
         self.private(|sight| {
             sight.job.wake_all();
+            sight.job.says(sight.process, PeMessage::CaughtUp);
             Ok(())
         })
     }

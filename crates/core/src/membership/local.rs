@@ -4,7 +4,7 @@
 //! starts as local. Any PE that finds a reason for global rollback reports it, and all roll back
 //! from the next view on. After the loss of a node the substitute reports that no copy of its log
 //! is left, if so. A PE that rolls back reads the logs of all PEs, so all roll back if a node is
-//! lost meanwhile.
+//! lost before others reach it.
 //!
 //! Invariant: once the choice is global, it stays so until that recovery is over.
 
@@ -16,13 +16,13 @@ use crate::replay::decide::Reason;
 use crate::view::State;
 
 impl Members {
-    /// Chooses local or global rollback for the view that shows these PEs as lost; others may have
-    /// been lost `before`.
+    /// Chooses local or global rollback for the view that shows these PEs as lost. Others may have
+    /// been lost `before`, and of these, some may be `away`: not reached yet.
     pub(super) fn decide_local(
         &mut self,
         lost: &[Pe],
         state: State,
-        before: bool,
+        (before, away): (bool, bool),
         out: &mut Decisions,
     ) {
         if !self.local {
@@ -32,7 +32,7 @@ impl Members {
         self.view.local = !all_roll_back;
         if self.engine {
             self.cannot_roll_back_locally(&Reason::NotMapped, lost[0], out);
-        } else if state == State::NodeDead && before {
+        } else if state == State::NodeDead && away {
             self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0], out);
         }
     }

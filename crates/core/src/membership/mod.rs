@@ -281,6 +281,7 @@ impl Membership {
                 self.drains.note_rollback();
                 members.roll_all_back(&why, node_list, out)
             }
+            (PeMessage::CaughtUp, Some(pe)) => self.recovery.note_live(pe),
             (PeMessage::Drained { request, view, checkpoint }, Some(pe)) => {
                 let (pe, reported) = ((pe, checkpoint), (request, view));
                 self.drain(|drains, site, out| drains.wait(pe, reported, &site, out));
@@ -397,9 +398,9 @@ impl Membership {
             );
             out.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         }
-        members.decide_local(lost, state, before, out);
+        members.decide_local(lost, state, (before, self.recovery.is_any_away()), out);
         members.await_substitutes(lost);
-        self.recovery.lost.extend(lost);
+        self.recovery.lose(lost);
         // While PEs begin from disk, their data is lost only with the last node.
         let from_disk = self.recovery.from_disk && self.nodes.all().next().is_some();
         if !from_disk && self.members.no_pe_is_left(self.adopt, &self.nodes) {

@@ -16,6 +16,8 @@ pub(super) struct Recovery {
     pub checkpoint: CheckpointNumber,
     /// PEs lost since the job last resumed.
     pub lost: BTreeSet<Pe>,
+    /// Those of them that others do not reach yet.
+    away: BTreeSet<Pe>,
     /// Restarts of the current recovery because of corrupt tiles.
     corrupt: u32,
     /// True if memory comes from disk, until all PEs have restored its checkpoint.
@@ -25,8 +27,8 @@ pub(super) struct Recovery {
 impl Recovery {
     /// Creates the state of a job without losses.
     pub fn none() -> Recovery {
-        let (checkpoint, lost) = (CheckpointNumber::START, BTreeSet::new());
-        Recovery { checkpoint, lost, corrupt: 0, from_disk: false }
+        let (checkpoint, lost, away) = (CheckpointNumber::START, BTreeSet::new(), BTreeSet::new());
+        Recovery { checkpoint, lost, away, corrupt: 0, from_disk: false }
     }
 
     /// Begins from a checkpoint on disk: to the program, all `n_pes` PEs were lost.
@@ -40,14 +42,34 @@ impl Recovery {
         (self.checkpoint, self.from_disk) = (number, false);
     }
 
-    /// Clears the list of lost PEs.
-    pub fn forget(&mut self) {
-        (self.lost, self.corrupt) = (BTreeSet::new(), 0);
+    /// Records lost PEs.
+    pub fn lose(&mut self, pes: &[Pe]) {
+        self.lost.extend(pes);
+        self.away.extend(pes);
     }
 
-    /// Records that a PE has finished its local rollback. Returns true if no lost PE is left.
+    /// Clears the list of lost PEs.
+    pub fn forget(&mut self) {
+        self.lost.clear();
+        self.away.clear();
+        self.corrupt = 0;
+    }
+
+    /// Records that a PE has rolled back locally and is reached again.
+    pub fn note_live(&mut self, pe: Pe) {
+        self.away.remove(&pe);
+    }
+
+    /// Returns true if a lost PE is not reached yet.
+    pub fn is_any_away(&self) -> bool {
+        !self.away.is_empty()
+    }
+
+    /// Records that a PE that has rolled back locally is a member of the view. Returns true if no
+    /// lost PE is left.
     pub fn catch_up(&mut self, pe: Pe) -> bool {
         self.lost.remove(&pe);
+        self.away.remove(&pe);
         if self.lost.is_empty() {
             self.corrupt = 0;
         }

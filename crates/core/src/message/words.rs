@@ -56,6 +56,7 @@ impl fmt::Display for PeMessage {
                 write!(f, "its first checkpoint begins, with a record of {bytes} bytes")
             }
             PeMessage::RollAllBack { why } => write!(f, "all PEs must roll back: {why}"),
+            PeMessage::CaughtUp => write!(f, "has caught up"),
             PeMessage::NeedsOthers => write!(f, "cannot continue alone"),
             PeMessage::Finalized => write!(f, "left shmem_finalize"),
             PeMessage::Drained { checkpoint, .. } => {

@@ -139,7 +139,7 @@ pub trait CallPort {
     fn publish_taken(&mut self) -> Result<(), Self::Cut>;
     /// Resumes the logging of calls.
     fn log_again(&mut self) -> Result<(), Self::Cut>;
-    /// Wakes the PEs that wait for this one.
+    /// Wakes the PEs that wait for this one, and reports that they reach it.
     fn wake_others(&mut self) -> Result<(), Self::Cut>;
     /// Fails if the log of a PE holds a reason for a global rollback.
     fn check_findings(&mut self) -> Result<(), Self::Cut>;

@@ -1,9 +1,41 @@
 //! Replicas of logs: a PE on another node keeps one, so that it survives the loss of the owner's
 //! node.
 //!
-//! Invariants: a PE keeps the replica of one log; it is on another node than that log's owner.
+//! Invariants: a PE keeps the replica of one log, on another node than that log's owner when it was
+//! chosen. The newest replica of a log is complete: a substitute writes to that of its
+//! predecessor, too.
 
-use crate::quantity::Pe;
+use crate::mutant::Mutant;
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
+
+/// The contents of a log or a replica, the newest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogExtent {
+    /// The view that all had joined when they last rolled back, or began.
+    pub era: ViewNumber,
+    /// The checkpoint at which it begins.
+    pub interval: CheckpointNumber,
+    /// Bytes of records.
+    pub bytes: u64,
+}
+
+/// Returns the PE with the newest replica: an older one may be left on another PE.
+pub fn newest(replicas: impl IntoIterator<Item = (Pe, LogExtent)>) -> Option<Pe> {
+    replicas.into_iter().max_by_key(|&(_, extent)| extent).map(|(pe, _)| pe)
+}
+
+/// Returns the PE whose replica has all of the log `own`, to which its owner, a substitute, writes
+/// from now on.
+pub fn continued(
+    own: LogExtent,
+    replicas: impl IntoIterator<Item = (Pe, LogExtent)>,
+    breaks: impl Fn(Mutant) -> bool,
+) -> Option<Pe> {
+    let has_all = |&(_, extent): &(Pe, LogExtent)| {
+        (extent.era, extent.interval) == (own.era, own.interval) && extent.bytes >= own.bytes
+    };
+    newest(replicas.into_iter().filter(has_all)).filter(|_| !breaks(Mutant::ReplicaLeft))
+}
 
 /// Returns the PE that keeps the replica of each PE's log, given the node of each PE. None if more
 /// than half of the PEs are on one node.
@@ -28,6 +60,23 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    fn extent(era: u64, interval: u64, bytes: u64) -> LogExtent {
+        LogExtent { era: ViewNumber(era), interval: CheckpointNumber(interval), bytes }
+    }
+
+    #[test]
+    fn the_replica_of_the_last_rollback_counts_and_only_a_complete_one_is_continued() {
+        let left =
+            [(Pe(1), extent(1, 4, 90)), (Pe(2), extent(3, 4, 10)), (Pe(3), extent(1, 3, 99))];
+        assert_eq!(newest(left), Some(Pe(2)));
+        assert_eq!(newest([]), None);
+        let continued = |own| continued(own, left, |_| false);
+        assert_eq!(continued(extent(3, 4, 10)), Some(Pe(2)));
+        assert_eq!(continued(extent(1, 4, 80)), Some(Pe(1)));
+        assert_eq!(continued(extent(3, 4, 11)), None);
+        assert_eq!(continued(extent(3, 5, 0)), None);
+    }
 
     /// Covers every placement of up to six PEs on up to four nodes.
     #[test]

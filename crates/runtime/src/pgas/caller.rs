@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{self, AtomicOutcome, Carried, Located, LogRecord, Logs, Stage};
@@ -405,6 +406,7 @@ impl<'a> CallPort for Caller<'a> {
     fn wake_others(&mut self) -> Result<(), Cut> {
         self.others().for_each(|pe| self.world.segments.wake(pe));
         info!("has caught up in view {}", self.view);
+        self.world.members.say(&PeMessage::CaughtUp);
         Ok(())
     }
 

@@ -46,6 +46,7 @@ use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Kind, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::replay::replicas;
 use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Log, Word};
 use raidshmem_segment::waits::Waiting;
@@ -163,6 +164,21 @@ impl<'a> CallLog<'a> {
     pub(super) fn log_of(self, pe: Pe) -> Log<'a> {
         let mapped = self.world.segments.if_mapped(pe).map(|mapped| mapped.log(self.world.n_pes()));
         mapped.unwrap_or_else(|| Log::unmapped(self.world.n_pes()))
+    }
+
+    /// Returns the replicas of the own log that are mapped, of this interval or an earlier one.
+    pub(super) fn replicas(self) -> impl Iterator<Item = (Pe, Log<'a>)> {
+        let world = self.world;
+        Pe::all(world.n_pes()).filter(move |&pe| pe != world.me()).filter_map(move |pe| {
+            let replica = world.segments.if_mapped(pe)?.replica(world.n_pes());
+            replica.is_of(world.job(), world.me()).then_some((pe, replica))
+        })
+    }
+
+    /// Returns the newest of them.
+    pub(crate) fn newest_replica(self) -> Option<Log<'a>> {
+        let newest = replicas::newest(self.replicas().map(|(pe, log)| (pe, log.extent())))?;
+        self.replicas().find_map(|(pe, log)| (pe == newest).then_some(log))
     }
 
     #[inline(always)]

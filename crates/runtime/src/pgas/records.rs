@@ -53,7 +53,7 @@ impl LogWriter<'_> {
     }
 
     /// Returns the number of copies of the log, with its replica: that of this log, or of the one
-    /// that begins at the next checkpoint. A PE that has rolled back locally has none until then.
+    /// that begins at the next checkpoint.
     fn copies(self) -> u64 {
         1 + u64::from(self.world.local.holder().or_else(|| self.next_holder()).is_some())
     }
@@ -131,6 +131,15 @@ impl LogWriter<'_> {
     /// Chooses the PE that keeps the replica of the own log up to the next checkpoint.
     pub(super) fn choose_holder(self) {
         self.world.local.set_holder(self.next_holder());
+    }
+
+    /// Continues the replica that the predecessor of this PE wrote: a loss of the node would else
+    /// find a part of the log.
+    pub(crate) fn continue_replica(self) {
+        let world = self.world;
+        let own = world.segments.own().log(world.n_pes()).extent();
+        let replicas = world.call_log().replicas().map(|(pe, log)| (pe, log.extent()));
+        world.local.set_holder(replicas::continued(own, replicas, mutant::breaks));
     }
 
     fn next_holder(self) -> Option<Pe> {

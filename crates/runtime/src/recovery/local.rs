@@ -53,6 +53,7 @@ pub(crate) fn go_back(world: &World, site: &CallSite) -> bool {
     world.grouping().report_groups(number); // the dead process may not have come to it
     world.completion().begin_interval();
     world.timing.rolled_back_locally();
+    world.log_writer().continue_replica();
     world.log_meetings().begin_replay();
     true
 }

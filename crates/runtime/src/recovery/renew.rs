@@ -35,14 +35,7 @@ pub(super) fn renew(world: &World) -> Result<bool, Reason> {
     if log.get(Word::Interval) != NO_INTERVAL {
         return Ok(false);
     }
-    let replica = |pe: Pe| {
-        let mapped = world.segments.if_mapped(pe).filter(|_| pe != world.me())?;
-        Some(mapped.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
-    };
-    let replicas = Pe::all(world.n_pes()).filter_map(replica);
-    // A replica of an earlier interval may be left on another PE.
-    let newest = replicas.max_by_key(|replica| replica.get(Word::Interval));
-    let interval = log.fetch(&newest.ok_or(Reason::NodeLost)?);
+    let interval = log.fetch(&world.call_log().newest_replica().ok_or(Reason::NodeLost)?);
     let number = CheckpointNumber(interval);
     rebuild_store(world, &world.grouping().groups_recorded(number), number)?;
     world.store.recovery.set_phase(Phase::Agreed(number));

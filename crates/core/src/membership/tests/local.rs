@@ -99,6 +99,18 @@ fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
     assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
 }
 
+/// It need not be a member of the view yet.
+#[test]
+fn a_pe_that_is_reached_is_away_no_longer() {
+    let mut node = cluster(raid5());
+    node.die(1);
+    node.says(1, PeMessage::CaughtUp);
+    node.event(MembershipEvent::NodeLost { node: 1 });
+    assert!(node.machine.view().local && lines(&node).is_empty());
+    node.event(MembershipEvent::NodeLost { node: 2 });
+    assert!(!node.machine.view().local && lines(&node).len() == 1);
+}
+
 #[test]
 fn lost_memory_of_a_process_rolls_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
