@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use raidshmem_core::tree::DEGREE;
+use raidshmem_core::tree::CHILDREN_MAX;
 
 use super::job::Job;
 use super::plan::{LARGE_GROUP, Plan};
@@ -45,7 +45,7 @@ fn a_checkpoint_costs_a_pe_a_few_messages_however_many_pes_there_are() {
     for pes in [16, 100, 1000, most] {
         let (most, mean, checkpoints) = sent(pes, None);
         // One up, and one down to each child; all PEs but one are children.
-        assert!(most <= checkpoints * (1 + 3 * DEGREE as u64), "{pes} PEs: {most}");
+        assert!(most <= checkpoints * (1 + CHILDREN_MAX as u64), "{pes} PEs: {most}");
         assert!(mean <= 2.0 * checkpoints as f64, "{pes} PEs: {mean}");
     }
 }
@@ -56,7 +56,7 @@ fn a_recovery_costs_a_pe_a_few_messages_however_many_pes_there_are() {
         let (most, mean, checkpoints) = sent(pes, Some(pes / 2));
         let meetings = checkpoints + MEETINGS;
         let group = LARGE_GROUP as u64;
-        assert!(most <= meetings * (1 + 3 * DEGREE as u64) + group, "{pes} PEs: {most}");
+        assert!(most <= meetings * (1 + CHILDREN_MAX as u64) + group, "{pes} PEs: {most}");
         assert!(mean <= 2.0 * meetings as f64 + group as f64, "{pes} PEs: {mean}");
     }
 }

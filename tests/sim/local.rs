@@ -175,7 +175,6 @@ fn broken_rules_of_local_rollback_are_caught() {
         NoSecondLook,
         TakenTwice,
         TakenNotNoted,
-        ReleasedEarly,
         FoundInWiped,
         ReadInWiped,
         LogsNotChecked,

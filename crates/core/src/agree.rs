@@ -1,20 +1,27 @@
 //! Agreement among the members of a team, regardless of deaths.
 //!
-//! The agreement is a value for one member. Its inputs are records of the other members and views,
-//! its outputs a record to publish and finally a decision. The views are the job's: all members see
-//! them in the same order, and a member lost in a view never acts again.
+//! The agreement is a value for one member. Its inputs are records of other members and views, its
+//! outputs a record to publish and finally a decision. The views are the job's: all members see
+//! them in the same order, and a member lost in a view never acts again. Members meet in a
+//! [`Tree`] over the members that live in the view, in two trips up and down:
 //!
 //! ```text
-//! propose   publish this member's input; wait until all live members of the view have published
-//! lock      all members hold the same inputs and so decide alike: publish the decision; wait until
-//!           all live members have
-//! done      the decision is final: every live member holds it
+//! gather    once each child has: publish the inputs of the own subtree, added up
+//! lock      the root decides from all inputs; each member publishes the decision that its parent
+//!           published
+//! held      once each child has: publish that the subtree has locked it
+//! done      the decision is final: every live member has locked it; published from the root down
 //! ```
 //!
-//! A new view restarts at the first step, but keeps earlier locks: the newest lock of any member
-//! becomes the decision. So if a member decided and then died, the other members reach the same
-//! decision. A member that finds another one done adopts its decision. A member is at most one
-//! agreement ahead, and its record holds the previous decision.
+//! A new view restarts at the first step in the tree of that view, but keeps earlier locks: the
+//! newest lock of any member becomes the decision. So if a member decided and then died, the other
+//! members reach the same decision. A member that finds a neighbour done adopts its decision. A
+//! member is at most one agreement ahead, and its record holds the previous decision.
+//!
+//! A member publishes for those that its record may bring forward, its parent or its children:
+//! [`Agreement::advance`] returns which. A member that is done in an older view may not know its
+//! neighbours of a later one, so a member with an earlier lock asks again by itself
+//! ([`Agreement::asks_again`]).
 //!
 //! A team ends after its last agreement, and another team may then reuse the place of its records.
 //! Each member waits until it has seen that no other living member needs a record any more
@@ -23,11 +30,15 @@
 //!
 //! Invariants: decisions of one agreement are equal on all members that reach one, including
 //! members that die later. The decision includes the proposal of every member that lives in its
-//! view; the proposal of a lost member is included on all members or on none.
+//! view; the proposal of a lost member is included on all members or on none. Without a loss a
+//! member reads and is read by at most [`tree::CHILDREN_MAX`](crate::tree::CHILDREN_MAX) children
+//! and a parent, twice each.
 //!
 //! Left out: location and reading of records ([`Record::of`] detects torn reads).
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Pe;
+use crate::tree::Tree;
 use crate::tree::post::digest;
 
 #[cfg(test)]
@@ -42,6 +53,21 @@ pub struct Proposal {
     pub basis: u64,
     /// Number of lost team members that the member knows and has acknowledged.
     pub acknowledged: u32,
+}
+
+impl Proposal {
+    /// Adds the proposals of other members. Different bases leave none.
+    fn add(&mut self, other: &Proposal) {
+        self.value &= other.value;
+        self.basis = if self.basis == other.basis { self.basis } else { 0 };
+        self.acknowledged = self.acknowledged.min(other.acknowledged);
+    }
+
+    /// Returns the decision on the proposals of all members that live in a view, added up.
+    fn decision(&self, (view, lost): (u64, u32)) -> AgreedBits {
+        let Proposal { value, basis, acknowledged } = *self;
+        AgreedBits { view, value, even: basis != 0, lost, acknowledged }
+    }
 }
 
 /// The common decision.
@@ -65,18 +91,6 @@ impl AgreedBits {
         self.acknowledged < self.lost
     }
 
-    fn fold(view: u64, lost: u32, proposals: impl Iterator<Item = Proposal> + Clone) -> AgreedBits {
-        let bases = proposals.clone().map(|proposal| proposal.basis);
-        let first = bases.clone().next().unwrap_or(0);
-        AgreedBits {
-            view,
-            value: proposals.clone().fold(u64::MAX, |all, one| all & one.value),
-            even: first != 0 && { bases }.all(|basis| basis == first),
-            lost,
-            acknowledged: proposals.map(|one| one.acknowledged).min().unwrap_or(0),
-        }
-    }
-
     fn words(&self) -> [u64; 3] {
         let flags = u64::from(self.lost) << 32 | u64::from(self.acknowledged) << 1;
         [self.view, self.value, flags | u64::from(self.even)]
@@ -89,14 +103,18 @@ impl AgreedBits {
 }
 
 /// The progress of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AgreementPhase {
-    /// It proposes, and has no earlier lock.
-    Proposed = 1,
-    /// It proposes, and has locked the decision in an earlier view.
+    /// It gathers the proposals of its subtree; not published.
+    Gathering = 1,
+    /// Its subtree has proposed, and has no earlier lock.
+    Gathered,
+    /// Its subtree has proposed, and a member there has locked the decision in an earlier view.
     Bound,
     /// It has locked the decision in this view.
     Locked,
+    /// Its subtree has.
+    Held,
     /// The decision stands.
     Done,
 }
@@ -121,7 +139,7 @@ pub struct Record {
     pub phase: AgreementPhase,
     /// View in which this record was published.
     pub view: u64,
-    /// Input of the member.
+    /// Input of the member, or of its subtree.
     pub proposal: Proposal,
     /// The locked decision, if the phase has one.
     pub decision: AgreedBits,
@@ -153,10 +171,11 @@ impl Record {
     pub fn of(words: [u64; WORDS]) -> Option<Record> {
         let [team, number, state, value, basis, acknowledged, ..] = words;
         let phase = match state & 0xff {
-            1 => AgreementPhase::Proposed,
-            2 => AgreementPhase::Bound,
-            3 => AgreementPhase::Locked,
-            4 => AgreementPhase::Done,
+            2 => AgreementPhase::Gathered,
+            3 => AgreementPhase::Bound,
+            4 => AgreementPhase::Locked,
+            5 => AgreementPhase::Held,
+            6 => AgreementPhase::Done,
             _ => return None,
         };
         let decision = |at: usize| AgreedBits::of([words[at], words[at + 1], words[at + 2]]);
@@ -173,14 +192,6 @@ impl Record {
 
 /// The words of a place whose member no longer needs a record there.
 pub const CLEARED: [u64; WORDS] = [0; WORDS];
-
-/// The observation of a member in the current view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Seen {
-    Nothing,
-    Proposed(Proposal, Option<AgreedBits>),
-    Locked(AgreedBits),
-}
 
 /// True if the member whose place has these words needs no record of `last` or earlier. Either it
 /// holds the decision, or its place already belongs to another team, or it has zeroed the place,
@@ -206,31 +217,56 @@ pub fn is_past(last: Which, shown: &Record) -> bool {
     of_another || theirs > own || theirs == own && shown.phase == AgreementPhase::Done
 }
 
+/// The members of a view in their tree, from the perspective of one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LivingMembers {
+    /// The view.
+    pub view: u64,
+    /// The tree over its living members; a PE in it is the index of a member.
+    pub tree: Tree,
+    /// The number of members that are lost in the view.
+    pub lost: u32,
+}
+
+/// The members that a new record may bring forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Readers {
+    /// The parent.
+    pub parent: bool,
+    /// The children.
+    pub children: bool,
+}
+
 /// The state of one member in one agreement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agreement {
-    me: usize,
-    /// For each member: true if it lives in the view, and the observation of it.
-    seen: Vec<(bool, Seen)>,
+    among: LivingMembers,
+    /// The own input.
+    own: Proposal,
+    /// The newest lock: in the phases before `Locked`, that of an earlier view.
+    lock: Option<AgreedBits>,
+    /// The children that have not brought this member forward yet.
+    awaited: Vec<Pe>,
     record: Record,
+    /// The members for which the record is not published yet.
+    news: Readers,
 }
 
 impl Agreement {
-    /// Starts an agreement of member `me` in `view` with these `living` members; `previous` is the
-    /// decision of the previous agreement.
+    /// Starts an agreement of a member; `previous` is the decision of the previous agreement.
     pub fn begin(
-        (which, me): (Which, usize),
-        proposal: Proposal,
+        which: Which,
+        own: Proposal,
         previous: AgreedBits,
-        (view, living): (u64, Vec<bool>),
+        among: LivingMembers,
     ) -> Agreement {
-        let (phase, decision) = (AgreementPhase::Proposed, AgreedBits::default());
-        let record = Record { which, phase, view, proposal, decision, previous };
-        let seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
-        Agreement { me, seen, record }
+        let (phase, decision) = (AgreementPhase::Gathering, AgreedBits::default());
+        let record = Record { which, phase, view: among.view, proposal: own, decision, previous };
+        let awaited = among.tree.children.clone();
+        Agreement { among, own, lock: None, awaited, record, news: Readers::default() }
     }
 
-    /// Returns the record that this member publishes now.
+    /// Returns the record that this member publishes, once [`Self::advance`] says so.
     pub fn record(&self) -> &Record {
         &self.record
     }
@@ -241,34 +277,44 @@ impl Agreement {
     }
 
     /// Adopts the next view.
-    pub fn adopt(&mut self, view: u64, living: Vec<bool>) {
-        if self.record.phase == AgreementPhase::Done || view <= self.record.view {
+    pub fn adopt(&mut self, among: LivingMembers) {
+        if self.record.phase == AgreementPhase::Done || among.view <= self.record.view {
             return;
         }
-        self.record.view = view;
-        if self.record.phase == AgreementPhase::Locked {
-            let kept = !breaks(Mutant::LockForgotten);
-            self.record.phase = if kept { AgreementPhase::Bound } else { AgreementPhase::Proposed };
+        if self.record.phase >= AgreementPhase::Locked {
+            self.lock = Some(self.record.decision).filter(|_| !breaks(Mutant::LockForgotten));
         }
-        self.seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
+        let Record { which, previous, .. } = self.record;
+        let lock = self.lock;
+        *self = Agreement { lock, ..Agreement::begin(which, self.own, previous, among) };
     }
 
     /// Returns the members whose records may allow progress.
-    pub fn awaited(&self) -> impl Iterator<Item = usize> {
-        let over = self.record.phase == AgreementPhase::Done;
-        let locked = self.record.phase == AgreementPhase::Locked;
-        let waits = move |seen: &Seen| match seen {
-            Seen::Nothing => true,
-            Seen::Proposed(..) => locked,
-            Seen::Locked(_) => false,
-        };
-        let others = self.seen.iter().enumerate().filter(move |(member, _)| *member != self.me);
-        let living = others.filter(move |(_, (lives, seen))| !over && *lives && waits(seen));
-        living.map(|(member, _)| member)
+    pub fn awaited(&self) -> &[Pe] {
+        match self.record.phase {
+            AgreementPhase::Gathering | AgreementPhase::Locked => &self.awaited,
+            AgreementPhase::Gathered | AgreementPhase::Bound | AgreementPhase::Held => {
+                self.among.tree.parent.as_slice()
+            }
+            AgreementPhase::Done => &[],
+        }
     }
 
-    /// Observes the record that a member has published.
-    pub fn observe(&mut self, member: usize, shown: &Record) {
+    /// Returns the members that must be told of a new record.
+    pub fn told(&self, readers: Readers) -> impl Iterator<Item = Pe> {
+        let parent = self.among.tree.parent.filter(|_| readers.parent);
+        let children = self.among.tree.children.iter().filter(move |_| readers.children);
+        parent.into_iter().chain(children.copied())
+    }
+
+    /// Returns true if a member that is done in an older view may be awaited, and not know of it.
+    pub fn asks_again(&self) -> bool {
+        let is_bound = self.lock.is_some() && self.record.phase != AgreementPhase::Done;
+        is_bound && !breaks(Mutant::NotAskedAgain)
+    }
+
+    /// Observes the record that an awaited member has published.
+    pub fn observe(&mut self, member: Pe, shown: &Record) {
         let (own, theirs) = (self.record.which, shown.which);
         if theirs.team != own.team || self.record.phase == AgreementPhase::Done {
             return;
@@ -279,70 +325,91 @@ impl Agreement {
         if theirs != own {
             return;
         }
-        let seen = match shown.phase {
-            AgreementPhase::Done => return self.finish(shown.decision),
-            _ if shown.view != self.record.view => return,
-            AgreementPhase::Proposed => Seen::Proposed(shown.proposal, None),
-            AgreementPhase::Bound => Seen::Proposed(shown.proposal, Some(shown.decision)),
-            AgreementPhase::Locked => Seen::Locked(shown.decision),
-        };
-        self.seen[member].1 = seen;
+        let is_parent = self.among.tree.parent == Some(member);
+        match (self.record.phase, shown.phase) {
+            (phase, AgreementPhase::Done) => {
+                self.finish(shown.decision);
+                self.news.parent = !(phase == AgreementPhase::Held && is_parent);
+            }
+            _ if shown.view != self.record.view => {}
+            (AgreementPhase::Gathered | AgreementPhase::Bound, _)
+                if is_parent && shown.phase >= AgreementPhase::Locked =>
+            {
+                self.hold(shown.decision);
+            }
+            (AgreementPhase::Gathering, AgreementPhase::Gathered | AgreementPhase::Bound) => {
+                self.hear(member);
+                self.record.proposal.add(&shown.proposal);
+                let is_bound = shown.phase == AgreementPhase::Bound;
+                if is_bound && !breaks(Mutant::LocksNotGathered) {
+                    let newer = |own: AgreedBits| own.view < shown.decision.view;
+                    self.lock = self.lock.filter(|&own| !newer(own)).or(Some(shown.decision));
+                }
+            }
+            (AgreementPhase::Locked, AgreementPhase::Held) => self.hear(member),
+            _ => {}
+        }
     }
 
-    /// Advances as far as possible. True if the record has changed.
-    pub fn advance(&mut self) -> bool {
-        let before = self.record.phase;
-        if matches!(self.record.phase, AgreementPhase::Proposed | AgreementPhase::Bound)
-            && self.awaited().next().is_none()
-        {
-            self.record.decision = self.decide();
-            self.record.phase = AgreementPhase::Locked;
-            if breaks(Mutant::DoneUnlocked) {
-                self.record.phase = AgreementPhase::Done;
+    /// Advances as far as possible. Returns the members that the record must be published for, if
+    /// it has changed.
+    pub fn advance(&mut self) -> Option<Readers> {
+        let is_root = self.among.tree.parent.is_none();
+        while self.awaited.is_empty() {
+            match self.record.phase {
+                AgreementPhase::Gathering if is_root => {
+                    let standing = (self.among.view, self.among.lost);
+                    let fresh = || self.record.proposal.decision(standing);
+                    self.hold(self.lock.unwrap_or_else(fresh));
+                }
+                AgreementPhase::Gathering => {
+                    self.record.decision = self.lock.unwrap_or_default();
+                    let is_bound = self.lock.is_some();
+                    self.record.phase =
+                        if is_bound { AgreementPhase::Bound } else { AgreementPhase::Gathered };
+                    self.news.parent = true;
+                }
+                AgreementPhase::Locked if is_root || breaks(Mutant::DoneUnlocked) => {
+                    (self.record.phase, self.news.children) = (AgreementPhase::Done, true);
+                }
+                AgreementPhase::Locked => {
+                    (self.record.phase, self.news.parent) = (AgreementPhase::Held, true);
+                }
+                _ => break,
             }
         }
-        if self.record.phase == AgreementPhase::Locked && self.awaited().next().is_none() {
-            self.record.phase = AgreementPhase::Done;
-        }
-        self.record.phase != before
+        let news = std::mem::take(&mut self.news);
+        (news != Readers::default()).then_some(news)
     }
 
-    /// Returns the decision, once it stands.
+    /// Returns the decision, once it stands and [`Self::advance`] has said for whom to publish it.
     pub fn decision(&self) -> Option<AgreedBits> {
-        (self.record.phase == AgreementPhase::Done).then_some(self.record.decision)
+        let is_over = self.record.phase == AgreementPhase::Done && self.news == Readers::default();
+        is_over.then_some(self.record.decision)
     }
 
+    /// Locks the decision.
+    fn hold(&mut self, decision: AgreedBits) {
+        (self.record.phase, self.record.decision) = (AgreementPhase::Locked, decision);
+        self.awaited.clone_from(&self.among.tree.children);
+        self.news.children = true;
+    }
+
+    fn hear(&mut self, child: Pe) {
+        self.awaited.retain(|&awaited| awaited != child);
+    }
+
+    /// Adopts the decision of a member that is ahead. The others may not have heard of it.
     fn finish(&mut self, decision: AgreedBits) {
         (self.record.phase, self.record.decision) = (AgreementPhase::Done, decision);
-    }
-
-    /// Returns the decision that follows from the records of all living members in this view.
-    fn decide(&self) -> AgreedBits {
-        let Record { phase, view, proposal, decision, .. } = self.record;
-        let own = Seen::Proposed(proposal, (phase == AgreementPhase::Bound).then_some(decision));
-        let seen = self.seen.iter().filter(|(lives, _)| *lives).map(|(_, seen)| *seen);
-        let all = seen.filter(|seen| *seen != Seen::Nothing).chain([own]);
-        let locked = all.clone().find_map(|seen| match seen {
-            Seen::Locked(decision) => Some(decision),
-            _ => None,
-        });
-        let bound = all.clone().filter_map(|seen| match seen {
-            Seen::Proposed(_, bound) => bound,
-            _ => None,
-        });
-        let proposals = all.clone().filter_map(|seen| match seen {
-            Seen::Proposed(proposal, _) => Some(proposal),
-            _ => None,
-        });
-        let lost = self.seen.iter().filter(|(lives, _)| !lives).count() as u32;
-        let newest = bound.max_by_key(|decision| decision.view);
-        locked.or(newest).unwrap_or_else(|| AgreedBits::fold(view, lost, proposals))
+        self.news = Readers { parent: true, children: true };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::{Location, trees};
 
     fn record() -> Record {
         let proposal = Proposal { value: !3, basis: 9, acknowledged: 2 };
@@ -355,9 +422,10 @@ mod tests {
     #[test]
     fn a_record_survives_its_words() {
         for phase in [
-            AgreementPhase::Proposed,
+            AgreementPhase::Gathered,
             AgreementPhase::Bound,
             AgreementPhase::Locked,
+            AgreementPhase::Held,
             AgreementPhase::Done,
         ] {
             let record = Record { phase, ..record() };
@@ -379,15 +447,79 @@ mod tests {
 
     #[test]
     fn a_member_with_another_purpose_does_not_agree() {
-        let which = |gate| Which { team: 1, number: 1, gate };
-        let begin = |gate, me| {
-            let own = (which(gate), me);
-            Agreement::begin(own, Proposal::default(), AgreedBits::default(), (1, vec![true; 2]))
+        let among = |me: usize| {
+            let tree = match me {
+                0 => Tree { children: vec![Pe(1)], ..Tree::default() },
+                _ => Tree { parent: Some(Pe(0)), ..Tree::default() },
+            };
+            LivingMembers { view: 1, tree, lost: 0 }
         };
-        let (mut here, there) = (begin(0, 0), begin(1, 1));
-        here.observe(1, there.record());
-        assert!(!here.advance() && here.decision().is_none());
-        here.observe(1, begin(0, 1).record());
-        assert!(here.advance());
+        let begin = |gate, me| {
+            let which = Which { team: 1, number: 1, gate };
+            let mut own =
+                Agreement::begin(which, Proposal::default(), AgreedBits::default(), among(me));
+            let news = own.advance();
+            (own, news)
+        };
+        let ((mut here, news), (there, _)) = (begin(0, 0), begin(1, 1));
+        assert!(news.is_none() && here.awaited() == [Pe(1)]);
+        here.observe(Pe(1), there.record());
+        assert!(here.advance().is_none() && here.decision().is_none());
+        here.observe(Pe(1), begin(0, 1).0.record());
+        assert_eq!(here.advance(), Some(Readers { parent: false, children: true }));
+    }
+    /// Runs an agreement without a loss; counts messages: a member that is told of a record.
+    #[test]
+    fn messages_of_a_member_do_not_grow_with_the_number_of_members() {
+        let shapes = [(64, 64, 1), (16, 4, 1), (1000, 16, 4), (10_000, 64, 2), (10_000, 1, 1)];
+        for (members, per_node, per_machine) in shapes {
+            let place = |member: usize| {
+                let node = (member / per_node) as u32;
+                Some(Location { machine: node / per_machine, node })
+            };
+            let places: Vec<_> = (0..members).map(place).collect();
+            let which = Which { team: 1, number: 1, gate: 0 };
+            let mut all: Vec<Agreement> = trees(&places)
+                .into_iter()
+                .enumerate()
+                .map(|(member, tree)| {
+                    let own = Proposal { value: !(1 << (member % 64)), basis: 7, acknowledged: 0 };
+                    let among = LivingMembers { view: 1, tree, lost: 0 };
+                    Agreement::begin(which, own, AgreedBits::default(), among)
+                })
+                .collect();
+            let mut told: Vec<Vec<Pe>> = vec![Vec::new(); members];
+            let (mut messages, mut depth) = (vec![0; members], 0);
+            let mut next: Vec<usize> = (0..members).collect();
+            while !next.is_empty() {
+                depth += 1;
+                let mut later = Vec::new();
+                let shown: Vec<(usize, Record)> = next
+                    .iter()
+                    .filter_map(|&member| {
+                        let readers = all[member].advance()?;
+                        told[member] = all[member].told(readers).collect();
+                        messages[member] += told[member].len();
+                        Some((member, *all[member].record()))
+                    })
+                    .collect();
+                for (member, record) in shown {
+                    for reader in std::mem::take(&mut told[member]) {
+                        all[reader.at()].observe(Pe::of(member), &record);
+                        later.push(reader.at());
+                    }
+                }
+                later.sort_unstable();
+                later.dedup();
+                next = later;
+            }
+            let decisions = all.iter().map(|one| one.decision().expect("nobody was lost"));
+            let expected = AgreedBits { view: 1, value: if members >= 64 { 0 } else { !0xffff }, even: true, lost: 0, acknowledged: 0 };
+            assert!({ decisions }.all(|one| one == expected), "{members}");
+            let most = messages.iter().max().expect("there are some");
+            let levels = 4 * (3 + members.ilog2());
+            println!("{members} members: at most {most} messages, {depth} steps");
+            assert!(*most <= 13 && depth <= levels, "{members}: {most} {depth}");
+        }
     }
 }

@@ -1,33 +1,44 @@
 //! A model checker for agreements: every order of reads, steps, views and deaths in small teams,
-//! and random runs of larger ones.
+//! and random runs of larger ones, in flat trees and in chains.
 //!
 //! A member reads one record at a time, so its knowledge of two others may be from different times.
 //! Members die at any moment, also after they have decided. The view with the loss comes later, and
 //! each living member adopts the newest one at any time.
+//!
+//! A member reads a record anew only if it was told of a change, as over a network.
 //!
 //! After the last agreement each member publishes a record of another team in the same place, as
 //! soon as it may.
 
 use std::collections::HashSet;
 
-use super::{AgreedBits, Agreement, AgreementPhase, Proposal, Record, Which, is_past};
+use super::{
+    AgreedBits, Agreement, AgreementPhase, LivingMembers, Proposal, Record, Which, is_past,
+};
+use crate::quantity::Pe;
+use crate::tree::Tree;
 
 /// A member: the agreement that it is in, and its decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Member {
     lives: bool,
     now: Option<Agreement>,
+    /// The record that it has published.
+    shown: Option<Record>,
+    /// Members whose records it reads: it was told, or has not read them in this view.
+    unread: Vec<bool>,
     decided: Vec<AgreedBits>,
     /// Members that it has seen past the last agreement.
     past: Vec<bool>,
-    /// The record that it publishes in the place after the team has ended.
-    after: Option<Record>,
+    /// True if the team has ended for it, and it has published a record of another.
+    ended: bool,
 }
 
 /// Returns a record of the team that reuses the place.
 fn of_the_next_team() -> Record {
-    let (which, view) = (Which { team: 2, number: 1, gate: 0 }, (1, vec![true; 2]));
-    Agreement::begin((which, 0), Proposal::default(), AgreedBits::default(), view).record
+    let (which, phase) = (Which { team: 2, number: 1, gate: 0 }, AgreementPhase::Gathered);
+    let (proposal, decision) = (Proposal::default(), AgreedBits::default());
+    Record { which, phase, view: 1, proposal, decision, previous: decision }
 }
 
 /// All members, and the living members in each view.
@@ -44,6 +55,8 @@ struct Size {
     members: usize,
     agreements: usize,
     deaths: usize,
+    /// Most children of a member.
+    degree: usize,
 }
 
 fn proposal(member: usize, number: usize) -> Proposal {
@@ -54,18 +67,28 @@ fn proposal(member: usize, number: usize) -> Proposal {
 impl Run {
     fn first(size: Size) -> Run {
         let past = vec![false; size.members];
-        let member = Member { lives: true, now: None, decided: Vec::new(), past, after: None };
+        let (now, shown, decided, ended) = (None, None, Vec::new(), false);
+        let unread = vec![true; size.members];
+        let member = Member { lives: true, now, shown, unread, decided, past, ended };
         let members = vec![member; size.members];
         Run { members, views: vec![vec![true; size.members]], deaths: 0 }
     }
 
-    fn view(&self) -> (u64, Vec<bool>) {
-        (self.views.len() as u64, self.views.last().expect("there is a first").clone())
+    fn living(&self) -> &[bool] {
+        self.views.last().expect("there is a first")
     }
 
-    fn record(&self, member: usize) -> Option<&Record> {
-        let member = &self.members[member];
-        member.after.as_ref().or_else(|| member.now.as_ref().map(Agreement::record))
+    /// Returns the living members as `me` sees them: those before it in their order are above it.
+    fn among(&self, me: usize, size: Size) -> LivingMembers {
+        let living = self.living();
+        let order: Vec<Pe> = (0..size.members).filter(|&pe| living[pe]).map(Pe::of).collect();
+        let at = order.iter().position(|&pe| pe.at() == me).unwrap_or(0);
+        let parent = at.checked_sub(1).map(|before| order[before / size.degree]);
+        let below = (at * size.degree + 1)..=(at * size.degree + size.degree);
+        let children = below.filter_map(|at| order.get(at).copied()).collect();
+        let lost = (size.members - order.len()) as u32;
+        let tree = Tree { parent, children, leads: false };
+        LivingMembers { view: self.views.len() as u64, tree, lost }
     }
 
     /// Lets a member with the last decision check one other member for being past it. Ends the team
@@ -73,13 +96,13 @@ impl Run {
     fn ends(&self, me: usize, size: Size, next: &mut Vec<Run>) {
         let member = &self.members[me];
         let Some(now) = &member.now else { return };
-        if member.decided.len() < size.agreements || member.after.is_some() {
+        if member.decided.len() < size.agreements || member.ended {
             return;
         }
-        let (_, living) = self.view();
+        let living = self.living();
         let mut all = true;
         for other in (0..size.members).filter(|&other| other != me && living[other]) {
-            let shown = self.record(other);
+            let shown = self.members[other].shown.as_ref();
             if !member.past[other] && shown.is_some_and(|shown| is_past(now.record.which, shown)) {
                 let mut run = self.clone();
                 run.members[me].past[other] = true;
@@ -89,7 +112,8 @@ impl Run {
         }
         if all {
             let mut run = self.clone();
-            run.members[me].after = Some(of_the_next_team());
+            run.members[me].shown = Some(of_the_next_team());
+            run.members[me].ended = true;
             next.push(run);
         }
     }
@@ -108,30 +132,46 @@ impl Run {
                 next.push(run);
             }
         };
-        let over = member.now.as_ref().is_none_or(|now| now.record.phase == AgreementPhase::Done);
+        let over = member.now.as_ref().is_none_or(|now| now.decision().is_some());
         if over && member.decided.len() < size.agreements {
             let number = member.decided.len() + 1;
             let which = Which { team: 1, number: number as u64, gate: 0 };
             let previous = member.decided.last().copied().unwrap_or_default();
-            let view = self.view();
+            let among = self.among(me, size);
             with(&move |member| {
-                let begun = (which, me);
-                let (own, view) = (proposal(me, number), view.clone());
-                member.now = Some(Agreement::begin(begun, own, previous, view));
+                let (own, among) = (proposal(me, number), among.clone());
+                member.now = Some(Agreement::begin(which, own, previous, among));
+                member.unread.fill(true);
             });
         }
         let Some(now) = &member.now else { return };
-        let (number, living) = self.view();
-        with(&|member| member.now.as_mut().unwrap().adopt(number, living.clone()));
-        for other in now.awaited() {
-            if let Some(&shown) = self.record(other) {
-                with(&|member| member.now.as_mut().unwrap().observe(other, &shown));
-            }
-        }
+        let among = self.among(me, size);
         with(&|member| {
             let now = member.now.as_mut().unwrap();
-            now.advance();
+            if now.view() < among.view {
+                now.adopt(among.clone());
+                member.unread.fill(true);
+            }
         });
+        let asks = now.asks_again();
+        for &other in now.awaited().iter().filter(|other| asks || member.unread[other.at()]) {
+            if let Some(shown) = self.members[other.at()].shown {
+                with(&|member| {
+                    member.unread[other.at()] = false;
+                    member.now.as_mut().unwrap().observe(other, &shown);
+                });
+            }
+        }
+        let mut run = self.clone();
+        let now = run.members[me].now.as_mut().expect("it has begun");
+        if let Some(readers) = now.advance() {
+            let (shown, told) = (*now.record(), now.told(readers).collect::<Vec<Pe>>());
+            run.members[me].shown = Some(shown);
+            told.into_iter().for_each(|other| run.members[other.at()].unread[me] = true);
+        }
+        if run != *self {
+            next.push(run);
+        }
     }
 
     /// Records new decisions, including those of members that die next.
@@ -156,7 +196,7 @@ impl Run {
             }
         }
         let living: Vec<bool> = self.members.iter().map(|member| member.lives).collect();
-        if self.view().1 != living {
+        if self.living() != living {
             let mut run = self.clone();
             run.views.push(living);
             next.push(run);
@@ -188,8 +228,8 @@ impl Run {
     /// Checks a run without further steps: if the view shows the living members, none of them may
     /// wait.
     fn check_end(&self) -> Result<(), String> {
-        let shown = self.view().1.iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
-        let waits = |member: &Member| member.lives && member.after.is_none();
+        let shown = self.living().iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
+        let waits = |member: &Member| member.lives && !member.ended;
         match shown && self.members.iter().any(waits) {
             true => Err(format!("somebody waits for ever: {self:?}")),
             false => Ok(()),
@@ -250,8 +290,10 @@ fn explore(size: Size) -> Result<usize, String> {
 
 #[test]
 fn one_value_for_all_whichever_pe_dies() {
-    for (members, agreements, deaths) in [(2, 2, 1), (3, 1, 2), (3, 2, 1)] {
-        let size = Size { members, agreements, deaths };
+    for (members, agreements, deaths, degree) in
+        [(2, 2, 1, 1), (3, 1, 2, 1), (3, 1, 2, 2), (3, 2, 1, 1), (3, 2, 1, 2)]
+    {
+        let size = Size { members, agreements, deaths, degree };
         let runs = explore(size).expect("every run is right");
         eprintln!("{members} members, {agreements} agreements, {deaths} deaths: {runs} states");
         assert!(runs > 100);
@@ -262,7 +304,8 @@ fn one_value_for_all_whichever_pe_dies() {
 fn one_value_for_all_in_random_runs_of_many() {
     for seed in 1..=300u64 {
         let members = 2 + seed as usize % 7;
-        let size = Size { members, agreements: 3, deaths: members - 1 };
+        let degree = 1 + seed as usize / 7 % 3;
+        let size = Size { members, agreements: 3, deaths: members - 1, degree };
         let end = Run::random(size, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         assert_eq!(end, Ok(members - 1), "seed {seed}: all but one die");
     }

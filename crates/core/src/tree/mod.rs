@@ -1,12 +1,13 @@
 //! A tree over the living PEs of a view, in which they meet and combine values.
 //!
 //! ```text
-//! machines     the leaders of all machines, each with at most DEGREE children
-//! nodes        the leaders of the nodes of one machine, likewise
+//! machines     the leaders of all machines
+//! nodes        the leaders of the nodes of one machine
 //! PEs          the PEs of one node
 //! ```
 //!
-//! So a PE has at most 3 * [`DEGREE`] PEs directly below it, regardless of the number of PEs. The
+//! A PE has up to [`DEGREE`] children among the leaders of its highest kind, and one of each lower
+//! kind: at most [`CHILDREN_MAX`] in all, regardless of the number of PEs. The
 //! values of a machine are complete on its leader before any of them reaches another machine.
 //!
 //! [`meeting`] is the protocol of a meeting, [`post`] the format of the messages.
@@ -24,8 +25,11 @@ pub mod post;
 #[cfg(test)]
 mod explore;
 
-/// Maximum number of PEs directly below a PE, of each kind.
+/// Maximum number of PEs directly below a PE of one kind.
 pub const DEGREE: usize = 4;
+
+/// Maximum number of PEs directly below a PE.
+pub const CHILDREN_MAX: usize = 5;
 
 /// The location of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,22 +67,29 @@ pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
         }
     }
     let mut trees = vec![Tree::default(); places.len()];
-    let mut tops = Vec::new();
+    let are_many = machines.len() > 1;
+    let (mut tops, mut most) = (Vec::new(), DEGREE);
     for nodes in machines.values() {
-        nodes.values().for_each(|pes| order(&mut trees, pes));
         let leaders: Vec<Pe> = nodes.values().map(|pes| pes[0]).collect();
-        order(&mut trees, &leaders);
-        trees[leaders[0].at()].leads = true;
-        tops.push(leaders[0]);
+        let (top, is_led) = (leaders[0], leaders.len() > 1);
+        for pes in nodes.values() {
+            let leads = is_led || are_many && pes[0] == top;
+            order(&mut trees, pes, (if leads { 1 } else { DEGREE }, DEGREE));
+        }
+        order(&mut trees, &leaders, (if are_many { 1 } else { DEGREE }, DEGREE));
+        trees[top.at()].leads = true;
+        tops.push(top);
+        most = if is_led { DEGREE - 1 } else { most };
     }
-    order(&mut trees, &tops);
+    order(&mut trees, &tops, (most, most));
     trees
 }
 
-/// Arranges PEs in a subtree below the first of them.
-fn order(trees: &mut [Tree], pes: &[Pe]) {
+/// Arranges PEs in a subtree in which the first and the others have up to so many children.
+fn order(trees: &mut [Tree], pes: &[Pe], (first, others): (usize, usize)) {
     for (index, &pe) in pes.iter().enumerate().skip(1) {
-        let parent = pes[(index - 1) / DEGREE];
+        let above = if index <= first { 0 } else { 1 + (index - 1 - first) / others };
+        let parent = pes[above];
         trees[pe.at()].parent = Some(parent);
         trees[parent.at()].children.push(pe);
     }
@@ -105,7 +116,7 @@ mod tests {
             let trees = trees(&places);
             let mut roots = 0;
             for (pe, tree) in trees.iter().enumerate().filter(|(pe, _)| lives(*pe)) {
-                assert!(tree.children.len() <= 3 * DEGREE);
+                assert!(tree.children.len() <= CHILDREN_MAX);
                 assert!(
                     tree.children.iter().all(|&below| trees[below.at()].parent == Some(Pe::of(pe)))
                 );

@@ -9,8 +9,9 @@
 //!          them at the end of each call, as they lie in the program's `pSync`
 //! ```
 //!
-//! Across an engine, a member posts to each of the others that its record has changed, and they
-//! read it once for each post: nothing is polled over a network.
+//! Across an engine, a member posts to those that wait for its record that it has changed, and they
+//! read it once for each post. Only after a loss in an agreement may a member not know who waits
+//! for it: these read its record again after a pause.
 //!
 //! A call does nothing on a lost PE, and is carried out on the others.
 //!
@@ -23,11 +24,12 @@
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::agree::{
-    AgreedBits, Agreement, CLEARED, Proposal, Record, WORDS, Which, is_past_with,
+    AgreedBits, Agreement, CLEARED, LivingMembers, Proposal, Record, WORDS, Which, is_past_with,
 };
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::tree::{Location, Tree};
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{AmoRequest, Read};
@@ -156,9 +158,7 @@ impl Survivors<'_> {
             of.pes.iter().filter(|&&pe| self.world.fewer.is_acknowledged(pe)).count();
         let proposal = Proposal { value, basis, acknowledged: acknowledged as u32 };
         let which = Which { team: of.team, number, gate: of.gate };
-        let standing = (view.0, self.living(of, view));
-        let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
-        self.show(of, own.record().words());
+        let mut own = Agreement::begin(which, proposal, previous, self.among(of, view));
         let mut seen = SeenVersions::of(of.pes.len());
         self.world.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
         let decision = own.decision().expect("it is what was waited for");
@@ -180,13 +180,20 @@ impl Survivors<'_> {
     /// its place, which is the program's.
     pub fn clear_record(self, of: &Members) {
         self.wait_until_past(of);
-        self.show(of, CLEARED);
+        self.show(of, CLEARED, self.others(of));
+    }
+
+    /// Returns the members without this PE.
+    fn others(self, of: &Members) -> impl Iterator<Item = usize> {
+        (0..of.pes.len()).filter(|&member| member != of.index)
     }
 
     /// Waits until no other member reads a record of this PE.
     fn wait_until_past(self, of: &Members) {
         let (next, _) = self.world.fewer.next(of.row());
         let last = Which { team: of.team, number: next - 1, gate: of.gate };
+        // Those that are no neighbours of this one were not told.
+        self.tell(of, self.others(of));
         let mut past = vec![last.number == 0; of.pes.len()];
         past[of.index] = true;
         let mut seen = SeenVersions::of(of.pes.len());
@@ -218,37 +225,56 @@ impl Survivors<'_> {
         of.pes.iter().map(|&pe| !self.world.fewer.was_lost(pe, view)).collect()
     }
 
+    /// Returns the members that live in `view`, in their tree.
+    fn among(self, of: &Members, view: ViewNumber) -> LivingMembers {
+        self.world.fewer.among(of.row(), view, || {
+            let living = self.living(of, view);
+            let place = |(&pe, &lives): (&Pe, &bool)| {
+                let node = self.world.job.node_of[pe.at()];
+                lives.then(|| Location { machine: self.world.job.machine(node), node })
+            };
+            let places: Vec<_> = of.pes.iter().zip(&living).map(place).collect();
+            let lost = living.iter().filter(|&&lives| !lives).count() as u32;
+            let tree = Tree::of(Pe::of(of.index), &places);
+            LivingMembers { view: view.0, tree, lost }
+        })
+    }
+
     /// Looks once at the awaited members; returns true once there is a decision.
     fn advance(self, of: &Members, own: &mut Agreement, seen: &mut SeenVersions) -> bool {
-        let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
-            own.adopt(view.0, self.living(of, view));
+            own.adopt(self.among(of, view));
             seen.forget(); // records seen in the old view count anew in this one
         }
-        loop {
-            for (member, shown) in self.records(of, own.awaited(), seen) {
-                shown.and_then(Record::of).iter().for_each(|shown| own.observe(member, shown));
-            }
-            if !own.advance() {
-                break;
-            }
+        if own.asks_again() {
+            seen.forget_after_a_pause();
         }
-        if *own.record() != before {
-            self.show(of, own.record().words());
+        loop {
+            let awaited: Vec<usize> = own.awaited().iter().map(|member| member.at()).collect();
+            for (member, shown) in self.records(of, awaited.into_iter(), seen) {
+                let shown = shown.and_then(Record::of);
+                shown.iter().for_each(|shown| own.observe(Pe::of(member), shown));
+            }
+            let Some(readers) = own.advance() else { break };
+            self.show(of, own.record().words(), own.told(readers).map(Pe::at));
         }
         own.decision().is_some()
     }
 
-    /// Publishes these words in the place of this PE's record.
-    fn show(self, of: &Members, words: [u64; WORDS]) {
+    /// Publishes these words in the place of this PE's record, for some members.
+    fn show(self, of: &Members, words: [u64; WORDS], readers: impl Iterator<Item = usize>) {
         for (at, operand) in words.into_iter().enumerate() {
             let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
             self.world.segments.own().update(word, Change { how: Update::Store, operand });
         }
+        self.tell(of, readers);
+    }
+
+    /// Tells members that this PE's record has changed.
+    fn tell(self, of: &Members, readers: impl Iterator<Item = usize>) {
         fence(Ordering::SeqCst); // publish before looking for sleepers
-        let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
-        for (_, &pe) in others {
+        for pe in readers.map(|member| of.pes[member]) {
             match self.world.comm.engine().filter(|_| self.world.segments.is_remote(pe)) {
                 None => self.world.segments.wake(pe),
                 Some(_) if self.world.fewer.is_lost(pe) => {}

@@ -11,8 +11,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
-use raidshmem_core::agree::AgreedBits;
+use raidshmem_core::agree::{AgreedBits, LivingMembers};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_sys::lock;
 
@@ -22,29 +23,43 @@ pub type AgreementRow = (u64, usize);
 /// A loss callback: takes the lost PE, and true if its node is lost too.
 pub type LossCallback = Box<dyn Fn(Pe, bool) + Send>;
 
+/// The pause before records are read again of which no change was posted.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The version of each member's record at its last read, in an agreement.
 #[derive(Debug)]
-pub struct SeenVersions(Box<[Option<u64>]>);
+pub struct SeenVersions {
+    versions: Box<[Option<u64>]>,
+    forgotten: Option<Instant>,
+}
 
 impl SeenVersions {
     /// Returns the versions of `members` records that were never read.
     pub(in crate::pgas) fn of(members: usize) -> SeenVersions {
-        SeenVersions(vec![None; members].into())
+        SeenVersions { versions: vec![None; members].into(), forgotten: None }
     }
 
     /// Returns true if a member's record must be read: it has changed since the last read.
     pub(in crate::pgas) fn is_news(&mut self, member: usize, news: u64) -> bool {
-        self.0[member].replace(news) != Some(news)
+        self.versions[member].replace(news) != Some(news)
     }
 
     /// Makes the next look read a member's record again.
     pub(in crate::pgas) fn forget_one(&mut self, member: usize) {
-        self.0[member] = None;
+        self.versions[member] = None;
+    }
+
+    /// Makes the next look read all records again, unless that was done a short time ago.
+    pub(in crate::pgas) fn forget_after_a_pause(&mut self) {
+        if self.forgotten.is_none_or(|at| at.elapsed() >= PAUSE) {
+            self.forgotten = Some(Instant::now());
+            self.forget();
+        }
     }
 
     /// Makes the next look read all records again.
     pub(in crate::pgas) fn forget(&mut self) {
-        self.0.fill(None);
+        self.versions.fill(None);
     }
 }
 
@@ -89,6 +104,8 @@ pub struct Fewer {
     adopting: Mutex<()>,
     /// The number of agreements in each series, and the outcome of the last one.
     rows: Mutex<BTreeMap<AgreementRow, (u64, AgreedBits)>>,
+    /// The tree of the last agreement of each series.
+    trees: Mutex<BTreeMap<AgreementRow, LivingMembers>>,
 }
 
 // Relaxed unless noted: a view is adopted under a lock, and its number is stored with release.
@@ -105,6 +122,7 @@ impl Fewer {
             listeners: Mutex::default(),
             adopting: Mutex::new(()),
             rows: Mutex::default(),
+            trees: Mutex::default(),
         }
     }
 
@@ -227,6 +245,21 @@ impl Fewer {
         (last + 1, decision)
     }
 
+    /// Returns the members of a series that live in `view`, from `find` if they are not known.
+    pub(in crate::pgas) fn among(
+        &self,
+        row: AgreementRow,
+        view: ViewNumber,
+        find: impl FnOnce() -> LivingMembers,
+    ) -> LivingMembers {
+        let known = lock(&self.trees).get(&row).filter(|known| known.view == view.0).cloned();
+        known.unwrap_or_else(|| {
+            let found = find();
+            lock(&self.trees).insert(row, found.clone());
+            found
+        })
+    }
+
     /// Records the outcome of an agreement.
     pub(in crate::pgas) fn over(&self, row: AgreementRow, number: u64, decision: AgreedBits) {
         lock(&self.rows).insert(row, (number, decision));
@@ -235,5 +268,6 @@ impl Fewer {
     /// Removes a series of agreements.
     pub(in crate::pgas) fn forget(&self, row: AgreementRow) {
         lock(&self.rows).remove(&row);
+        lock(&self.trees).remove(&row);
     }
 }
