@@ -3,6 +3,7 @@
  *
  *     fewer twice           a put and quiet, and the update of two copies
  *     fewer ring TURNS      put, get and accumulate in a displaced ring, before and after a loss
+ *     fewer meet TURNS      barriers and 8-byte reductions, which the usual modes make too
  *     fewer read MIB        the last checkpoint of a lost PE, decoded from parity
  *
  * Lines are `name value`; times are those of PE 0, medians of batches in alternation.
@@ -131,6 +132,24 @@ static void rings(int turns) {
     ring(living, "fault", turns);
 }
 
+static void meet(int turns) {
+    static long own_value, sum;
+    double sync_ns[BATCHES], reduce_ns[BATCHES];
+    for (int batch = 0; batch < BATCHES; batch++) {
+        double begun = now();
+        for (int i = 0; i < turns; i++)
+            shmem_sync_all();
+        sync_ns[batch] = (now() - begun) / turns;
+        begun = now();
+        for (int i = 0; i < turns; i++)
+            shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &own_value, 1);
+        reduce_ns[batch] = (now() - begun) / turns;
+    }
+    if (me == 0)
+        printf("sync_ns %.1f\nreduce_ns %.1f\n", median(sync_ns, BATCHES),
+               median(reduce_ns, BATCHES));
+}
+
 static void read_all(size_t bytes) {
     char *data = shmem_malloc(bytes), *into = malloc(bytes);
     double ms[5];
@@ -168,6 +187,8 @@ int main(int argc, char **argv) {
         twice();
     else if (!strcmp(what, "ring"))
         rings(argc > 2 ? atoi(argv[2]) : 500);
+    else if (!strcmp(what, "meet"))
+        meet(argc > 2 ? atoi(argv[2]) : 20);
     else
         read_all((argc > 2 ? (size_t)atol(argv[2]) : 64) << 20);
     shmem_finalize();

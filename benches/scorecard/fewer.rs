@@ -1,5 +1,5 @@
-//! Shrink mode: updates of two copies compared with one, a displaced ring before and after a loss,
-//! and the last checkpoint of a lost PE compared with its rebuild.
+//! Shrink mode: updates of two copies compared with one, meetings compared with the usual ones, a
+//! displaced ring before and after a loss, and the last checkpoint of a lost PE compared with its rebuild.
 //!
 //! The latencies in the ring are also written to `target/fewer`, as a table and as plots.
 
@@ -21,6 +21,8 @@ const RAID5: [(&str, &str); 2] =
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let program = bench.compile("benches/fewer.c")?;
     let mut figures = twice(bench, &program)?;
+    let meet = |settings: &[(&str, &str)]| bench.job(64, settings, &[], &program, &["meet", "5"]);
+    figures.extend(meetings(bench, "64 PEs", meet)?);
     figures.extend(rings(bench, &program)?);
     figures.push(read(bench, &program)?);
     Ok(figures)
@@ -39,6 +41,30 @@ fn twice(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
         Ok(Figure::at_most(&name, 2.2, &ratios, "a put to one of them").with_limit(2.0))
     };
     [("8-byte", "8"), ("1 MiB", "1M")].into_iter().map(figure).collect()
+}
+
+/// Returns the time of a barrier and of a reduction of `whom` relative to those of the usual modes,
+/// in alternation. `run` runs the program with settings.
+pub fn meetings(
+    bench: &Bench,
+    whom: &str,
+    run: impl Fn(&[(&str, &str)]) -> Result<String, Trouble>,
+) -> Result<[Figure; 2], Trouble> {
+    let none = ("SHMEM_FT_BACKUP_MODE", "none");
+    let mut times = [const { [const { Vec::new() }; 2] }; 2];
+    for _ in 0..bench.rounds() {
+        for (into, settings) in times.iter_mut().zip([&[none][..], &[ON[0], ON[1], none]]) {
+            let text = run(settings)?;
+            into[0].push(value(&text, "sync_ns")?);
+            into[1].push(value(&text, "reduce_ns")?);
+        }
+    }
+    let [usual, living] = times;
+    let figure = |at: usize, what: &str| {
+        let name = format!("{what} of {whom}, shrink / usual");
+        Figure::at_most(&name, 2.0, &ratios(&living[at], &usual[at]), "the usual modes")
+    };
+    Ok([figure(0, "barrier"), figure(1, "8-byte reduction")])
 }
 
 /// The operations in the ring: name, and the program's name for it.

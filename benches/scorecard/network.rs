@@ -135,13 +135,20 @@ impl Hosts {
     }
 
     /// Returns a job with one PE on each of the first hosts, and a spare host.
-    fn job(&self, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
-        self.job_by("ip netns exec {host}", bench, pes, settings)
+    fn job(&self, bench: &Bench, hosts: usize, settings: &[(&str, &str)]) -> Command {
+        self.job_by("ip netns exec {host}", bench, (hosts, 1), settings)
     }
 
-    fn job_by(&self, start: &str, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
-        let list: Vec<String> = (0..=pes)
-            .map(|host| format!("{}:{}", self.host(host), i32::from(host < pes)))
+    /// Returns a job with that many PEs on each of the first hosts, and a spare host.
+    fn job_by(
+        &self,
+        start: &str,
+        bench: &Bench,
+        (hosts, each): (usize, usize),
+        settings: &[(&str, &str)],
+    ) -> Command {
+        let list: Vec<String> = (0..=hosts)
+            .map(|host| format!("{}:{}", self.host(host), if host < hosts { each } else { 0 }))
             .collect();
         let oshrun = bench.tool("oshrun").to_string_lossy().into_owned();
         let hosts = ["--hosts", &list.join(","), "--listen", HUB, "--fabric", "ucx"];
@@ -183,6 +190,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     }
     let hosts = Hosts::new()?;
     let mut figures = transfers(bench, &hosts)?;
+    figures.extend(meetings(bench, &hosts)?);
     figures.extend(protection(bench, &hosts)?);
     figures.extend(detection(bench, &hosts)?);
     Ok(figures)
@@ -215,6 +223,15 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
         Figure::at_least("1 MiB put between hosts, bandwidth / raw", 0.9, &of(2), PEER),
         Figure::at_least("1 MiB get between hosts, bandwidth / raw", 0.9, &of(3), PEER),
     ])
+}
+
+/// Compares meetings in shrink mode with those of the usual modes.
+fn meetings(bench: &Bench, hosts: &Hosts) -> Result<[Figure; 2], Trouble> {
+    let program = bench.compile("benches/fewer.c")?;
+    super::fewer::meetings(bench, "16 PEs on 4 hosts", |settings| {
+        let mut job = hosts.job_by("ip netns exec {host}", bench, (4, 4), settings);
+        output(job.arg(&program).args(["meet", "10"]))
+    })
 }
 
 /// Compares a checkpoint of four hosts and the rebuild of one PE with the link, without and with a
@@ -323,7 +340,7 @@ fn silent(bench: &Bench, hosts: &Hosts, program: &Path) -> Result<f64, Trouble> 
     let folder: PathBuf = bench.target().join("scorecard").join("silent");
     std::fs::create_dir_all(&folder).map_err(Trouble::new)?;
     let _ = std::fs::remove_file(folder.join("stop"));
-    let mut job = hosts.job_by(DETACHED, bench, 1, &[("SHMEM_FT_BACKUP_MODE", "none")]);
+    let mut job = hosts.job_by(DETACHED, bench, (1, 1), &[("SHMEM_FT_BACKUP_MODE", "none")]);
     job.arg(program).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut job = job.spawn().map_err(Trouble::new)?;
     let mut out = BufReader::new(job.stdout.take().expect("it is piped"));

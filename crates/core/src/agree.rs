@@ -3,7 +3,8 @@
 //! The agreement is a value for one member. Its inputs are records of other members and views, its
 //! outputs a record to publish and finally a decision. The views are the job's: all members see
 //! them in the same order, and a member lost in a view never acts again. Members meet in a
-//! [`Tree`] over the members that live in the view, in two trips up and down:
+//! [`Tree`] over the members that live in the view, in two trips up and down. On a node, where they
+//! read each other's records at any time, all are children of one:
 //!
 //! ```text
 //! gather    once each child has: publish the inputs of the own subtree, added up
@@ -13,15 +14,19 @@
 //! done      the decision is final: every live member has locked it; published from the root down
 //! ```
 //!
-//! A new view restarts at the first step in the tree of that view, but keeps earlier locks: the
-//! newest lock of any member becomes the decision. So if a member decided and then died, the other
+//! A new view restarts at the first step in the tree of that view, but a member keeps its last
+//! lock, and a root with one decides on it. A decision stands only once all live members have
+//! locked it, each root of a later view among them. So if a member decided and then died, the other
 //! members reach the same decision. A member that finds a neighbour done adopts its decision. A
 //! member is at most one agreement ahead, and its record holds the previous decision.
 //!
+//! An agreement may also end after the first trip ([`Agreement::ends_early`]): its decision is then
+//! equal on members that live, and a member that decided and died may have had another one.
+//!
 //! A member publishes for those that its record may bring forward, its parent or its children:
 //! [`Agreement::advance`] returns which. A member that is done in an older view may not know its
-//! neighbours of a later one, so a member with an earlier lock asks again by itself
-//! ([`Agreement::asks_again`]).
+//! neighbours of a later one, so a member that has published a record in an older view asks again
+//! by itself ([`Agreement::asks_again`]).
 //!
 //! A team ends after its last agreement, and another team may then reuse the place of its records.
 //! Each member waits until it has seen that no other living member needs a record any more
@@ -31,8 +36,8 @@
 //! Invariants: decisions of one agreement are equal on all members that reach one, including
 //! members that die later. The decision includes the proposal of every member that lives in its
 //! view; the proposal of a lost member is included on all members or on none. Without a loss a
-//! member reads and is read by at most [`tree::CHILDREN_MAX`](crate::tree::CHILDREN_MAX) children
-//! and a parent, twice each.
+//! member tells its parent and at most [`tree::CHILDREN_MAX`](crate::tree::CHILDREN_MAX) others,
+//! twice each.
 //!
 //! Left out: location and reading of records ([`Record::of`] detects torn reads).
 
@@ -43,6 +48,8 @@ use crate::tree::post::digest;
 
 #[cfg(test)]
 mod explore;
+#[cfg(test)]
+mod tests;
 
 /// The input of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,10 +114,8 @@ impl AgreedBits {
 pub enum AgreementPhase {
     /// It gathers the proposals of its subtree; not published.
     Gathering = 1,
-    /// Its subtree has proposed, and has no earlier lock.
+    /// Its subtree has proposed.
     Gathered,
-    /// Its subtree has proposed, and a member there has locked the decision in an earlier view.
-    Bound,
     /// It has locked the decision in this view.
     Locked,
     /// Its subtree has.
@@ -149,6 +154,8 @@ pub struct Record {
 
 /// Number of words of a record.
 pub const WORDS: usize = 13;
+/// The index of the word that proves that the others belong together.
+pub const DIGEST: usize = WORDS - 1;
 
 impl Record {
     /// Packs the record into words; the last one proves that they belong to one record.
@@ -163,7 +170,7 @@ impl Record {
         words[5] = self.proposal.acknowledged.into();
         words[6..9].copy_from_slice(&self.decision.words());
         words[9..12].copy_from_slice(&self.previous.words());
-        words[WORDS - 1] = digest(&words[..WORDS - 1]);
+        words[DIGEST] = digest(&words[..DIGEST]);
         words
     }
 
@@ -172,14 +179,13 @@ impl Record {
         let [team, number, state, value, basis, acknowledged, ..] = words;
         let phase = match state & 0xff {
             2 => AgreementPhase::Gathered,
-            3 => AgreementPhase::Bound,
-            4 => AgreementPhase::Locked,
-            5 => AgreementPhase::Held,
-            6 => AgreementPhase::Done,
+            3 => AgreementPhase::Locked,
+            4 => AgreementPhase::Held,
+            5 => AgreementPhase::Done,
             _ => return None,
         };
         let decision = |at: usize| AgreedBits::of([words[at], words[at + 1], words[at + 2]]);
-        (words[WORDS - 1] == digest(&words[..WORDS - 1])).then(|| Record {
+        (words[DIGEST] == digest(&words[..DIGEST])).then(|| Record {
             which: Which { team, number, gate: (state >> 8 & 0xff) as u8 },
             phase,
             view: state >> 16,
@@ -224,6 +230,9 @@ pub struct LivingMembers {
     pub view: u64,
     /// The tree over its living members; a PE in it is the index of a member.
     pub tree: Tree,
+    /// The members that this one tells of a decision: its children, or those below it in a tree of
+    /// smaller degree, if members read their parent's record at any time.
+    pub tells: Vec<Pe>,
     /// The number of members that are lost in the view.
     pub lost: u32,
 }
@@ -243,11 +252,15 @@ pub struct Agreement {
     among: LivingMembers,
     /// The own input.
     own: Proposal,
-    /// The newest lock: in the phases before `Locked`, that of an earlier view.
+    /// The decision that it locked last, in an earlier view.
     lock: Option<AgreedBits>,
     /// The children that have not brought this member forward yet.
     awaited: Vec<Pe>,
     record: Record,
+    /// True if the decision stands as soon as it is taken.
+    is_early: bool,
+    /// True if it has published a record in an earlier view.
+    has_restarted: bool,
     /// The members for which the record is not published yet.
     news: Readers,
 }
@@ -263,7 +276,14 @@ impl Agreement {
         let (phase, decision) = (AgreementPhase::Gathering, AgreedBits::default());
         let record = Record { which, phase, view: among.view, proposal: own, decision, previous };
         let awaited = among.tree.children.clone();
-        Agreement { among, own, lock: None, awaited, record, news: Readers::default() }
+        let (is_early, has_restarted, news) = (false, false, Readers::default());
+        Agreement { among, own, lock: None, awaited, record, is_early, has_restarted, news }
+    }
+
+    /// Returns this agreement with a decision that stands as soon as it is taken: no member may
+    /// make it visible outside of the team before a later agreement.
+    pub fn ends_early(self) -> Agreement {
+        Agreement { is_early: true, ..self }
     }
 
     /// Returns the record that this member publishes, once [`Self::advance`] says so.
@@ -285,32 +305,37 @@ impl Agreement {
             self.lock = Some(self.record.decision).filter(|_| !breaks(Mutant::LockForgotten));
         }
         let Record { which, previous, .. } = self.record;
-        let lock = self.lock;
-        *self = Agreement { lock, ..Agreement::begin(which, self.own, previous, among) };
+        let (lock, is_early) = (self.lock, self.is_early);
+        let has_restarted = self.has_restarted || self.record.phase != AgreementPhase::Gathering;
+        let anew = Agreement::begin(which, self.own, previous, among);
+        *self = Agreement { lock, is_early, has_restarted, ..anew };
     }
 
     /// Returns the members whose records may allow progress.
     pub fn awaited(&self) -> &[Pe] {
         match self.record.phase {
             AgreementPhase::Gathering | AgreementPhase::Locked => &self.awaited,
-            AgreementPhase::Gathered | AgreementPhase::Bound | AgreementPhase::Held => {
-                self.among.tree.parent.as_slice()
-            }
+            AgreementPhase::Gathered | AgreementPhase::Held => self.among.tree.parent.as_slice(),
             AgreementPhase::Done => &[],
         }
     }
 
-    /// Returns the members that must be told of a new record.
+    /// Returns the members that must be told of a new record: all neighbours, if they may not know
+    /// of its decision from others.
     pub fn told(&self, readers: Readers) -> impl Iterator<Item = Pe> {
-        let parent = self.among.tree.parent.filter(|_| readers.parent);
-        let children = self.among.tree.children.iter().filter(move |_| readers.children);
-        parent.into_iter().chain(children.copied())
+        let LivingMembers { tree, tells, .. } = &self.among;
+        let parent = tree.parent.into_iter().filter(move |_| readers.parent);
+        let below = tells.iter().filter(move |_| readers.children);
+        let is_for_all = readers.parent && readers.children;
+        let children =
+            tree.children.iter().filter(move |child| is_for_all && !tells.contains(child));
+        parent.chain(below.chain(children).copied())
     }
 
     /// Returns true if a member that is done in an older view may be awaited, and not know of it.
     pub fn asks_again(&self) -> bool {
-        let is_bound = self.lock.is_some() && self.record.phase != AgreementPhase::Done;
-        is_bound && !breaks(Mutant::NotAskedAgain)
+        let may_wait = self.has_restarted && self.record.phase != AgreementPhase::Done;
+        may_wait && !breaks(Mutant::NotAskedAgain)
     }
 
     /// Observes the record that an awaited member has published.
@@ -329,22 +354,16 @@ impl Agreement {
         match (self.record.phase, shown.phase) {
             (phase, AgreementPhase::Done) => {
                 self.finish(shown.decision);
-                self.news.parent = !(phase == AgreementPhase::Held && is_parent);
+                let is_expected = phase == AgreementPhase::Held || self.is_early;
+                self.news.parent = !(is_expected && is_parent);
             }
             _ if shown.view != self.record.view => {}
-            (AgreementPhase::Gathered | AgreementPhase::Bound, _)
-                if is_parent && shown.phase >= AgreementPhase::Locked =>
-            {
+            (AgreementPhase::Gathered, AgreementPhase::Locked | AgreementPhase::Held) => {
                 self.hold(shown.decision);
             }
-            (AgreementPhase::Gathering, AgreementPhase::Gathered | AgreementPhase::Bound) => {
+            (AgreementPhase::Gathering, AgreementPhase::Gathered) => {
                 self.hear(member);
                 self.record.proposal.add(&shown.proposal);
-                let is_bound = shown.phase == AgreementPhase::Bound;
-                if is_bound && !breaks(Mutant::LocksNotGathered) {
-                    let newer = |own: AgreedBits| own.view < shown.decision.view;
-                    self.lock = self.lock.filter(|&own| !newer(own)).or(Some(shown.decision));
-                }
             }
             (AgreementPhase::Locked, AgreementPhase::Held) => self.hear(member),
             _ => {}
@@ -363,11 +382,7 @@ impl Agreement {
                     self.hold(self.lock.unwrap_or_else(fresh));
                 }
                 AgreementPhase::Gathering => {
-                    self.record.decision = self.lock.unwrap_or_default();
-                    let is_bound = self.lock.is_some();
-                    self.record.phase =
-                        if is_bound { AgreementPhase::Bound } else { AgreementPhase::Gathered };
-                    self.news.parent = true;
+                    (self.record.phase, self.news.parent) = (AgreementPhase::Gathered, true);
                 }
                 AgreementPhase::Locked if is_root || breaks(Mutant::DoneUnlocked) => {
                     (self.record.phase, self.news.children) = (AgreementPhase::Done, true);
@@ -390,7 +405,8 @@ impl Agreement {
 
     /// Locks the decision.
     fn hold(&mut self, decision: AgreedBits) {
-        (self.record.phase, self.record.decision) = (AgreementPhase::Locked, decision);
+        let phase = if self.is_early { AgreementPhase::Done } else { AgreementPhase::Locked };
+        (self.record.phase, self.record.decision) = (phase, decision);
         self.awaited.clone_from(&self.among.tree.children);
         self.news.children = true;
     }
@@ -403,123 +419,5 @@ impl Agreement {
     fn finish(&mut self, decision: AgreedBits) {
         (self.record.phase, self.record.decision) = (AgreementPhase::Done, decision);
         self.news = Readers { parent: true, children: true };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tree::{Location, trees};
-
-    fn record() -> Record {
-        let proposal = Proposal { value: !3, basis: 9, acknowledged: 2 };
-        let decision = AgreedBits { view: 9, value: 5, even: true, lost: 7, acknowledged: 3 };
-        let previous = AgreedBits { view: 8, value: 1, even: false, lost: 16_383, acknowledged: 1 };
-        let which = Which { team: 0xfeed, number: 12, gate: 4 };
-        Record { which, phase: AgreementPhase::Bound, view: 77, proposal, decision, previous }
-    }
-
-    #[test]
-    fn a_record_survives_its_words() {
-        for phase in [
-            AgreementPhase::Gathered,
-            AgreementPhase::Bound,
-            AgreementPhase::Locked,
-            AgreementPhase::Held,
-            AgreementPhase::Done,
-        ] {
-            let record = Record { phase, ..record() };
-            assert_eq!(Record::of(record.words()), Some(record));
-        }
-        assert_eq!(Record::of([0; WORDS]), None, "nobody showed anything");
-    }
-
-    #[test]
-    fn words_of_two_records_are_none() {
-        let (one, other) = (record().words(), Record { view: 78, ..record() }.words());
-        for cut in 0..WORDS {
-            let torn: [u64; WORDS] =
-                std::array::from_fn(|at| if at < cut { one[at] } else { other[at] });
-            let whole = torn == one || torn == other;
-            assert_eq!(Record::of(torn).is_some(), whole, "cut at {cut}");
-        }
-    }
-
-    #[test]
-    fn a_member_with_another_purpose_does_not_agree() {
-        let among = |me: usize| {
-            let tree = match me {
-                0 => Tree { children: vec![Pe(1)], ..Tree::default() },
-                _ => Tree { parent: Some(Pe(0)), ..Tree::default() },
-            };
-            LivingMembers { view: 1, tree, lost: 0 }
-        };
-        let begin = |gate, me| {
-            let which = Which { team: 1, number: 1, gate };
-            let mut own =
-                Agreement::begin(which, Proposal::default(), AgreedBits::default(), among(me));
-            let news = own.advance();
-            (own, news)
-        };
-        let ((mut here, news), (there, _)) = (begin(0, 0), begin(1, 1));
-        assert!(news.is_none() && here.awaited() == [Pe(1)]);
-        here.observe(Pe(1), there.record());
-        assert!(here.advance().is_none() && here.decision().is_none());
-        here.observe(Pe(1), begin(0, 1).0.record());
-        assert_eq!(here.advance(), Some(Readers { parent: false, children: true }));
-    }
-    /// Runs an agreement without a loss; counts messages: a member that is told of a record.
-    #[test]
-    fn messages_of_a_member_do_not_grow_with_the_number_of_members() {
-        let shapes = [(64, 64, 1), (16, 4, 1), (1000, 16, 4), (10_000, 64, 2), (10_000, 1, 1)];
-        for (members, per_node, per_machine) in shapes {
-            let place = |member: usize| {
-                let node = (member / per_node) as u32;
-                Some(Location { machine: node / per_machine, node })
-            };
-            let places: Vec<_> = (0..members).map(place).collect();
-            let which = Which { team: 1, number: 1, gate: 0 };
-            let mut all: Vec<Agreement> = trees(&places)
-                .into_iter()
-                .enumerate()
-                .map(|(member, tree)| {
-                    let own = Proposal { value: !(1 << (member % 64)), basis: 7, acknowledged: 0 };
-                    let among = LivingMembers { view: 1, tree, lost: 0 };
-                    Agreement::begin(which, own, AgreedBits::default(), among)
-                })
-                .collect();
-            let mut told: Vec<Vec<Pe>> = vec![Vec::new(); members];
-            let (mut messages, mut depth) = (vec![0; members], 0);
-            let mut next: Vec<usize> = (0..members).collect();
-            while !next.is_empty() {
-                depth += 1;
-                let mut later = Vec::new();
-                let shown: Vec<(usize, Record)> = next
-                    .iter()
-                    .filter_map(|&member| {
-                        let readers = all[member].advance()?;
-                        told[member] = all[member].told(readers).collect();
-                        messages[member] += told[member].len();
-                        Some((member, *all[member].record()))
-                    })
-                    .collect();
-                for (member, record) in shown {
-                    for reader in std::mem::take(&mut told[member]) {
-                        all[reader.at()].observe(Pe::of(member), &record);
-                        later.push(reader.at());
-                    }
-                }
-                later.sort_unstable();
-                later.dedup();
-                next = later;
-            }
-            let decisions = all.iter().map(|one| one.decision().expect("nobody was lost"));
-            let expected = AgreedBits { view: 1, value: if members >= 64 { 0 } else { !0xffff }, even: true, lost: 0, acknowledged: 0 };
-            assert!({ decisions }.all(|one| one == expected), "{members}");
-            let most = messages.iter().max().expect("there are some");
-            let levels = 4 * (3 + members.ilog2());
-            println!("{members} members: at most {most} messages, {depth} steps");
-            assert!(*most <= 13 && depth <= levels, "{members}: {most} {depth}");
-        }
     }
 }

@@ -220,6 +220,15 @@ impl Segment {
         (word && inside).then(apply)
     }
 
+    /// Returns words of the visible part that are accessed as atomics only; None if it has no such
+    /// words.
+    pub fn atomics<const N: usize>(&self, offset: usize) -> Option<&[AtomicU64; N]> {
+        let inside = offset.checked_add(N * 8).is_some_and(|end| end <= self.layout.store);
+        // SAFETY: aligned words of the visible part (checked), as in `update`.
+        let words = || unsafe { &*self.at(offset, N * 8).cast() };
+        (inside && offset.is_multiple_of(8)).then(words)
+    }
+
     /// Returns the layout of the segment.
     #[inline]
     pub fn layout(&self) -> &Layout {

@@ -41,7 +41,7 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
     let (world, members) = (pgas::world(), group.members());
     order::complete();
     loop {
-        let began = world.survivors().agree(&members, (u64::MAX, 0));
+        let began = world.survivors().arrive(&members);
         let view = world.survivors().adopt();
         let living = world.survivors().living(&members, view);
         let living: Vec<usize> = (0..group.size).filter(|&index| living[index]).collect();

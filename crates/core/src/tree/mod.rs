@@ -56,6 +56,19 @@ impl Tree {
     pub fn of(me: Pe, places: &[Option<Location>]) -> Tree {
         trees(places).swap_remove(me.at())
     }
+
+    /// Returns this tree, as seen by PE `me`, with all PEs of a node directly below its leader.
+    pub fn with_flat_nodes(&self, me: Pe, places: &[Option<Location>]) -> Tree {
+        let node = |pe: Pe| places[pe.at()].map(|place| place.node);
+        let here = || Pe::all(places.len()).filter(|&pe| node(pe) == node(me));
+        let leader = here().next().filter(|_| node(me).is_some()).unwrap_or(me);
+        if leader != me {
+            return Tree { parent: Some(leader), ..Tree::default() };
+        }
+        let elsewhere = self.children.iter().copied().filter(|&pe| node(pe) != node(me));
+        let children = elsewhere.chain(here().filter(|&pe| pe != me)).collect();
+        Tree { children, ..self.clone() }
+    }
 }
 
 /// Returns the tree as seen by each PE.
@@ -148,6 +161,22 @@ mod tests {
             assert_eq!(Tree::of(Pe::of(pe), &places), *tree);
         }
         assert_eq!(trees.iter().filter(|tree| tree.leads).count(), 5);
+    }
+
+    #[test]
+    fn the_pes_of_a_flat_node_are_below_its_leader() {
+        let places: Vec<_> = (0..40).map(|pe| place(pe / 20, pe / 10)).collect();
+        let trees = trees(&places);
+        let flat = |pe: u32| trees[pe as usize].with_flat_nodes(Pe(pe), &places);
+        for pe in 0..40 {
+            let (leader, tree) = (Pe(pe / 10 * 10), flat(pe));
+            assert!(tree.children.iter().all(|below| flat(below.0).parent == Some(Pe(pe))), "{pe}");
+            match leader == Pe(pe) {
+                true => assert_eq!(tree.parent, trees[pe as usize].parent),
+                false => assert_eq!((tree.parent, tree.children.len()), (Some(leader), 0)),
+            }
+        }
+        assert_eq!((flat(0).children.len(), flat(30).children.len()), (11, 9));
     }
 
     #[test]

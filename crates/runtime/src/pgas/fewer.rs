@@ -21,10 +21,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::agree::{
-    AgreedBits, Agreement, CLEARED, LivingMembers, Proposal, Record, WORDS, Which, is_past_with,
+    AgreedBits, Agreement, CLEARED, DIGEST, LivingMembers, Proposal, Record, WORDS, Which,
+    is_past_with,
 };
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
@@ -81,7 +82,7 @@ impl World {
     }
 }
 
-impl Survivors<'_> {
+impl<'a> Survivors<'a> {
     /// Adopts the newest view, and returns its number.
     pub fn adopt(self) -> ViewNumber {
         if self.world.members.faulted() {
@@ -148,17 +149,31 @@ impl Survivors<'_> {
         self.world.fewer.is_lost(pe)
     }
 
+    /// Waits until all living members have come. Members that survive get equal decisions; nothing
+    /// that depends on it may be visible to others before the next agreement.
+    pub fn arrive(self, of: &Members) -> AgreedBits {
+        self.come_to(of, (u64::MAX, 0), Agreement::ends_early)
+    }
+
     /// Comes to the same decision as all living members, despite any loss meanwhile. It has the
     /// bits that all values have.
-    pub fn agree(self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
+    pub fn agree(self, of: &Members, with: (u64, u64)) -> AgreedBits {
+        self.come_to(of, with, |agreement| agreement)
+    }
+
+    fn come_to(
+        self,
+        of: &Members,
+        (value, basis): (u64, u64),
+        ends: impl FnOnce(Agreement) -> Agreement,
+    ) -> AgreedBits {
         let row = of.row();
         let (number, previous) = self.world.fewer.next(row);
         let view = self.adopt();
-        let acknowledged =
-            of.pes.iter().filter(|&&pe| self.world.fewer.is_acknowledged(pe)).count();
-        let proposal = Proposal { value, basis, acknowledged: acknowledged as u32 };
+        let acknowledged = self.world.fewer.count_acknowledged(&of.pes);
+        let proposal = Proposal { value, basis, acknowledged };
         let which = Which { team: of.team, number, gate: of.gate };
-        let mut own = Agreement::begin(which, proposal, previous, self.among(of, view));
+        let mut own = ends(Agreement::begin(which, proposal, previous, self.among(of, view)));
         let mut seen = SeenVersions::of(of.pes.len());
         self.world.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
         let decision = own.decision().expect("it is what was waited for");
@@ -235,8 +250,10 @@ impl Survivors<'_> {
             };
             let places: Vec<_> = of.pes.iter().zip(&living).map(place).collect();
             let lost = living.iter().filter(|&&lives| !lives).count() as u32;
-            let tree = Tree::of(Pe::of(of.index), &places);
-            LivingMembers { view: view.0, tree, lost }
+            let me = Pe::of(of.index);
+            let narrow = Tree::of(me, &places);
+            let tree = narrow.with_flat_nodes(me, &places);
+            LivingMembers { view: view.0, tree, tells: narrow.children, lost }
         })
     }
 
@@ -251,10 +268,12 @@ impl Survivors<'_> {
             seen.forget_after_a_pause();
         }
         loop {
-            let awaited: Vec<usize> = own.awaited().iter().map(|member| member.at()).collect();
-            for (member, shown) in self.records(of, awaited.into_iter(), seen) {
-                let shown = shown.and_then(Record::of);
-                shown.iter().for_each(|shown| own.observe(Pe::of(member), shown));
+            let awaited = own.awaited().iter().map(|member| member.at());
+            for (member, shown) in self.records(of, awaited, seen) {
+                match shown.and_then(Record::of) {
+                    Some(shown) => own.observe(Pe::of(member), &shown),
+                    None => seen.forget_one(member), // it is being changed
+                }
             }
             let Some(readers) = own.advance() else { break };
             self.show(of, own.record().words(), own.told(readers).map(Pe::at));
@@ -264,9 +283,9 @@ impl Survivors<'_> {
 
     /// Publishes these words in the place of this PE's record, for some members.
     fn show(self, of: &Members, words: [u64; WORDS], readers: impl Iterator<Item = usize>) {
-        for (at, operand) in words.into_iter().enumerate() {
-            let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
-            self.world.segments.own().update(word, Change { how: Update::Store, operand });
+        let place = self.world.segments.own().atomics::<WORDS>(of.offset).expect("own words");
+        for (word, value) in place.iter().zip(words) {
+            word.store(value, Ordering::Release); // the last one is what readers look for
         }
         self.tell(of, readers);
     }
@@ -292,50 +311,47 @@ impl Survivors<'_> {
         AmoRequest { pe, word, change: Change { how, operand: 1 } }
     }
 
-    /// Returns the records of some members, and of remote ones only those that have changed.
+    /// Returns the records of those among some members that have changed.
     fn records(
         self,
         of: &Members,
         members: impl Iterator<Item = usize>,
         seen: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
+        let changed = members.filter(|&member| seen.is_news(member, self.version(of, member)));
         let is_remote = |member: &usize| self.world.segments.is_remote(of.pes[*member]);
-        let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
+        let (remote, mapped): (Vec<usize>, Vec<usize>) = changed.partition(is_remote);
         let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
-        mapped.chain(self.remote_records(of, &remote, seen)).collect()
+        mapped.chain(self.remote_records(of, &remote)).collect()
+    }
+
+    /// Returns a number that changes with a member's record.
+    fn version(self, of: &Members, member: usize) -> u64 {
+        let pe = of.pes[member];
+        if self.world.segments.is_remote(pe) {
+            let incarnation = self.world.comm.known_incarnation(pe);
+            return self.world.segments.own().mailbox(pe).news(incarnation);
+        }
+        let place = self.place_of(of, member);
+        place.map_or(0, |place| place[DIGEST].load(Ordering::Acquire))
     }
 
     fn record_of(self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
-        let segment = self.world.segments.if_mapped(of.pes[member])?;
-        let load = Change { how: Update::Load, operand: 0 };
-        let mut words = [0; WORDS];
-        for (at, word) in words.iter_mut().enumerate() {
-            *word = segment.update(WordAt { offset: of.offset + at * 8, bytes: 8 }, load)?;
-        }
-        Some(words)
+        let place = self.place_of(of, member)?;
+        Some(std::array::from_fn(|at| place[at].load(Ordering::Acquire)))
     }
 
-    /// Returns the changed records of `members`, all of them remote.
-    fn remote_records(
-        self,
-        of: &Members,
-        members: &[usize],
-        seen: &mut SeenVersions,
-    ) -> Vec<(usize, Option<[u64; WORDS]>)> {
-        let Some(engine) = self.world.comm.engine() else { return Vec::new() };
-        let mut is_news = |member: &&usize| {
-            let pe = of.pes[**member];
-            seen.is_news(
-                **member,
-                self.world.segments.own().mailbox(pe).news(self.world.comm.known_incarnation(pe)),
-            )
+    fn place_of(self, of: &Members, member: usize) -> Option<&'a [AtomicU64; WORDS]> {
+        self.world.segments.if_mapped(of.pes[member])?.atomics(of.offset)
+    }
+
+    /// Returns the records of `members`, all of them remote.
+    fn remote_records(self, of: &Members, members: &[usize]) -> Vec<(usize, Option<[u64; WORDS]>)> {
+        let Some(engine) = self.world.comm.engine().filter(|_| !members.is_empty()) else {
+            return Vec::new();
         };
         let blank = |&member: &usize| (member, [0; WORDS * 8]);
-        let mut shown: Vec<(usize, [u8; WORDS * 8])> =
-            members.iter().filter(&mut is_news).map(blank).collect();
-        if shown.is_empty() {
-            return Vec::new();
-        }
+        let mut shown: Vec<(usize, [u8; WORDS * 8])> = members.iter().map(blank).collect();
         let mut reads: Vec<Read> = Vec::with_capacity(shown.len());
         for (member, into) in &mut shown {
             reads.push(Read { pe: of.pes[*member], offset: of.offset, into });

@@ -169,6 +169,14 @@ impl Fewer {
         self.was_lost(pe, ViewNumber(self.acknowledged.load(Ordering::Relaxed)))
     }
 
+    /// Returns the number of these PEs of which the program has acknowledged the loss.
+    pub(in crate::pgas) fn count_acknowledged(&self, pes: &[Pe]) -> u32 {
+        match self.acknowledged.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => pes.iter().filter(|&&pe| self.is_acknowledged(pe)).count() as u32,
+        }
+    }
+
     /// Records that the program queries the losses in `view`.
     pub(crate) fn ask(&self, view: ViewNumber) {
         self.asked.store(view.0, Ordering::Relaxed);
