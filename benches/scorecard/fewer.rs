@@ -1,5 +1,6 @@
 //! Shrink mode: updates of two copies compared with one, meetings compared with the usual ones, a
-//! displaced ring before and after a loss, and the last checkpoint of a lost PE compared with its rebuild.
+//! displaced ring before and after a loss, and the last checkpoint of a lost PE compared with its
+//! rebuild.
 //!
 //! The latencies in the ring are also written to `target/fewer`, as a table and as plots.
 

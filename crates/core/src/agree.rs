@@ -286,7 +286,7 @@ impl Agreement {
         Agreement { is_early: true, ..self }
     }
 
-    /// Returns the record that this member publishes, once [`Self::advance`] says so.
+    /// Returns the record that this member publishes when [`Self::advance`] returns readers.
     pub fn record(&self) -> &Record {
         &self.record
     }

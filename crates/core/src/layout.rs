@@ -40,7 +40,7 @@ use crate::quantity::{Pe, TileIndex};
 /// Bytes covered by one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
 /// Bytes of a mailbox entry: two halves, for a PE's even and odd incarnations.
-pub const MAILBOX_ENTRY: usize = 768;
+pub const MAILBOX_ENTRY: usize = 1024;
 /// Bytes of one tile stamp in the tables after snapshots and slots.
 pub const STAMP: usize = 32;
 /// Address of its own segment in every PE; chosen far from what the loader and sanitizers use.

@@ -199,7 +199,7 @@ rules! {
     StaleAccepted = "stale-accepted", unit, "an_answer_of_the_dead_is_not_taken_for_one";
     /// A decision is made before all PEs hold it.
     DoneUnlocked = "done-unlocked", explorer, "agree::explore::one_value_for_all";
-    /// A member with a record of an earlier view waits until it is told of records.
+    /// A member with a record of an earlier view does not ask for records again.
     NotAskedAgain = "not-asked-again", explorer, "agree::explore::one_value_for_all";
     /// A value locked in one view does not bind the next.
     LockForgotten = "lock-forgotten", explorer, "agree::explore::one_value_for_all";

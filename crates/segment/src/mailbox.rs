@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
-//! entry         half of even | of odd incarnations of the PE       384 bytes each
-//! half          tag | findings | .. | news | post
+//! entry         half of even | of odd incarnations of the PE       512 bytes each
+//! half          tag | findings | .. | post | record
 //! ```
 //!
 //! The protocol reads a few words of some peers: the posts of those above and below in the tree
@@ -16,8 +16,8 @@
 //! reader asks for those of one incarnation, that of its view, and gets them or nothing. A post
 //! names its view, in which one incarnation lives.
 //!
-//! The news word is a counter that a PE increments when its record of an agreement changes: a
-//! waiting peer reads the record only then.
+//! The record is the last one of an agreement that a PE has published for this reader, of any team
+//! (`raidshmem_core::agree`).
 //!
 //! Invariants: findings have arrived before their PE posts that they are there. The entries of a
 //! segment are written by their PEs, never by its owner.
@@ -29,6 +29,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::agree;
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::status::{PeerStatus, WORDS};
@@ -38,8 +39,8 @@ use raidshmem_core::tree::post;
 const HALF: usize = MAILBOX_ENTRY / 2;
 /// Offset of the post in a half.
 pub const POST: usize = 64;
-/// Offset of the news in a half.
-pub const NEWS: usize = POST - 8;
+/// Offset of the record in a half.
+pub const RECORD: usize = POST + post::WORDS * 8;
 
 /// The words last written by one incarnation, or by one long before it.
 #[repr(C, align(128))]
@@ -47,6 +48,7 @@ pub const NEWS: usize = POST - 8;
 struct Half {
     words: [AtomicU64; POST / 8],
     post: [AtomicU64; post::WORDS],
+    record: [AtomicU64; agree::WORDS],
 }
 
 /// One PE's entry.
@@ -56,8 +58,9 @@ pub struct MailboxEntry {
     halves: [Half; 2],
 }
 
-const _: () = assert!(size_of::<MailboxEntry>() == MAILBOX_ENTRY && WORDS <= NEWS / 8);
+const _: () = assert!(size_of::<MailboxEntry>() == MAILBOX_ENTRY && WORDS <= POST / 8);
 const _: () = assert!(std::mem::offset_of!(Half, post) == POST);
+const _: () = assert!(std::mem::offset_of!(Half, record) == RECORD);
 
 fn half(incarnation: Incarnation) -> usize {
     (incarnation.0 & 1) as usize
@@ -81,9 +84,9 @@ impl MailboxEntry {
         &self.halves[half(incarnation)].post
     }
 
-    /// Returns how often this incarnation has changed its record.
-    pub fn news(&self, incarnation: Incarnation) -> u64 {
-        self.halves[half(incarnation)].words[NEWS / 8].load(Ordering::SeqCst)
+    /// Returns the last record of this incarnation, or of one long before it.
+    pub fn record(&self, incarnation: Incarnation) -> &[AtomicU64; agree::WORDS] {
+        &self.halves[half(incarnation)].record
     }
 }
 
@@ -107,6 +110,7 @@ mod tests {
         let half = || Half {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             post: std::array::from_fn(|_| AtomicU64::new(0)),
+            record: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         MailboxEntry { halves: [half(), half()] }
     }

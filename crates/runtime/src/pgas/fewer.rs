@@ -9,9 +9,9 @@
 //!          them at the end of each call, as they lie in the program's `pSync`
 //! ```
 //!
-//! Across an engine, a member posts to those that wait for its record that it has changed, and they
-//! read it once for each post. Only after a loss in an agreement may a member not know who waits
-//! for it: these read its record again after a pause.
+//! Across an engine, a member writes its record into the mailboxes of those that wait for it. They
+//! read it from the member only if one of another team is there, or, after a loss in an agreement,
+//! after a pause: the member may then not know that they wait.
 //!
 //! A call does nothing on a lost PE, and is carried out on the others.
 //!
@@ -27,13 +27,11 @@ use raidshmem_core::agree::{
     AgreedBits, Agreement, CLEARED, DIGEST, LivingMembers, Proposal, Record, WORDS, Which,
     is_past_with,
 };
-use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::tree::{Location, Tree};
-use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::State;
-use raidshmem_fabric::{AmoRequest, Read};
+use raidshmem_fabric::{Read, Write};
 use raidshmem_segment::mailbox;
 use raidshmem_segment::waits::Waiting;
 use tracing::info;
@@ -225,7 +223,7 @@ impl<'a> Survivors<'a> {
     ) -> bool {
         let living = self.living(of, self.adopt());
         let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
-        let shown = self.records(of, awaited, seen);
+        let shown = self.records(of, awaited, (&mut *seen, false));
         for (member, shown) in shown {
             match shown.and_then(|words| is_past_with(last, words)) {
                 Some(is_past) => past[member] = is_past,
@@ -264,17 +262,15 @@ impl<'a> Survivors<'a> {
             own.adopt(self.among(of, view));
             seen.forget(); // records seen in the old view count anew in this one
         }
-        if own.asks_again() {
-            seen.forget_after_a_pause();
-        }
+        let mut asks = own.asks_again() && seen.pauses();
         loop {
             let awaited = own.awaited().iter().map(|member| member.at());
-            for (member, shown) in self.records(of, awaited, seen) {
-                match shown.and_then(Record::of) {
-                    Some(shown) => own.observe(Pe::of(member), &shown),
-                    None => seen.forget_one(member), // it is being changed
-                }
+            for (member, shown) in self.records(of, awaited, (seen, asks)) {
+                // If it is being changed, its next digest is news.
+                let shown = shown.and_then(Record::of);
+                shown.iter().for_each(|shown| own.observe(Pe::of(member), shown));
             }
+            asks = false;
             let Some(readers) = own.advance() else { break };
             self.show(of, own.record().words(), own.told(readers).map(Pe::at));
         }
@@ -290,50 +286,51 @@ impl<'a> Survivors<'a> {
         self.tell(of, readers);
     }
 
-    /// Tells members that this PE's record has changed.
+    /// Tells members that this PE's record has changed: wakes those that read it, and writes it
+    /// into the mailboxes of the others.
     fn tell(self, of: &Members, readers: impl Iterator<Item = usize>) {
         fence(Ordering::SeqCst); // publish before looking for sleepers
-        for pe in readers.map(|member| of.pes[member]) {
-            match self.world.comm.engine().filter(|_| self.world.segments.is_remote(pe)) {
-                None => self.world.segments.wake(pe),
-                Some(_) if self.world.fewer.is_lost(pe) => {}
-                // The view reports any loss meanwhile.
-                Some(engine) => _ = engine.post(self.news_for(pe)),
-            }
-        }
+        let readers = readers.map(|member| of.pes[member]);
+        let (remote, mapped): (Vec<Pe>, Vec<Pe>) =
+            readers.partition(|&pe| self.world.segments.is_remote(pe));
+        mapped.into_iter().for_each(|pe| self.world.segments.wake(pe));
+        let living = |pe: &Pe| !self.world.fewer.is_lost(*pe);
+        let remote: Vec<Pe> = remote.into_iter().filter(living).collect();
+        let Some(engine) = self.world.comm.engine().filter(|_| !remote.is_empty()) else { return };
+        let record = self.record_of(of, of.index).expect("own words");
+        let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let entry = self.world.segments.layout().mailbox_of(self.world.me());
+        let offset = entry + mailbox::place(self.world.members.incarnation()) + mailbox::RECORD;
+        let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
+        // The last one may still be in progress. The view reports any loss meanwhile.
+        let _ = engine.fence(&remote);
+        let _ = engine.put_and_wake(&remote.iter().map(write).collect::<Vec<_>>());
     }
 
-    /// Returns the update that notifies `pe` of a change of this PE's record.
-    fn news_for(self, pe: Pe) -> AmoRequest {
-        let entry = self.world.segments.layout().mailbox + self.world.me().at() * MAILBOX_ENTRY;
-        let offset = entry + mailbox::place(self.world.members.incarnation()) + mailbox::NEWS;
-        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
-        AmoRequest { pe, word, change: Change { how, operand: 1 } }
-    }
-
-    /// Returns the records of those among some members that have changed.
+    /// Returns the records of those among some members that have changed; of remote ones, what they
+    /// have written here, unless `asks`.
     fn records(
         self,
         of: &Members,
         members: impl Iterator<Item = usize>,
-        seen: &mut SeenVersions,
+        (seen, asks): (&mut SeenVersions, bool),
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
-        let changed = members.filter(|&member| seen.is_news(member, self.version(of, member)));
-        let is_remote = |member: &usize| self.world.segments.is_remote(of.pes[*member]);
-        let (remote, mapped): (Vec<usize>, Vec<usize>) = changed.partition(is_remote);
-        let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
-        mapped.chain(self.remote_records(of, &remote)).collect()
-    }
-
-    /// Returns a number that changes with a member's record.
-    fn version(self, of: &Members, member: usize) -> u64 {
-        let pe = of.pes[member];
-        if self.world.segments.is_remote(pe) {
-            let incarnation = self.world.comm.known_incarnation(pe);
-            return self.world.segments.own().mailbox(pe).news(incarnation);
+        let (mut records, mut unknown) = (Vec::new(), Vec::new());
+        for member in members {
+            let Some(place) = self.place_of(of, member) else { continue };
+            if !seen.is_news(member, place[DIGEST].load(Ordering::Acquire)) && !asks {
+                continue;
+            }
+            let words = std::array::from_fn(|at| place[at].load(Ordering::Acquire));
+            let is_remote = self.world.segments.is_remote(of.pes[member]);
+            let is_of_team = || Record::of(words).is_some_and(|shown| shown.which.team == of.team);
+            match is_remote && (asks || !is_of_team()) {
+                true => unknown.push(member),
+                false => records.push((member, Some(words))),
+            }
         }
-        let place = self.place_of(of, member);
-        place.map_or(0, |place| place[DIGEST].load(Ordering::Acquire))
+        records.extend(self.remote_records(of, &unknown));
+        records
     }
 
     fn record_of(self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
@@ -341,8 +338,14 @@ impl<'a> Survivors<'a> {
         Some(std::array::from_fn(|at| place[at].load(Ordering::Acquire)))
     }
 
+    /// Returns the words here in which a member publishes its records.
     fn place_of(self, of: &Members, member: usize) -> Option<&'a [AtomicU64; WORDS]> {
-        self.world.segments.if_mapped(of.pes[member])?.atomics(of.offset)
+        let pe = of.pes[member];
+        if self.world.segments.is_remote(pe) {
+            let incarnation = self.world.comm.known_incarnation(pe);
+            return Some(self.world.segments.own().mailbox(pe).record(incarnation));
+        }
+        self.world.segments.if_mapped(pe)?.atomics(of.offset)
     }
 
     /// Returns the records of `members`, all of them remote.

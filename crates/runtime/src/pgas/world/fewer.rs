@@ -23,20 +23,20 @@ pub type AgreementRow = (u64, usize);
 /// A loss callback: takes the lost PE, and true if its node is lost too.
 pub type LossCallback = Box<dyn Fn(Pe, bool) + Send>;
 
-/// The pause before records are read again of which no change was posted.
+/// The pause before records are read again that were not written here.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The version of each member's record at its last read, in an agreement.
 #[derive(Debug)]
 pub struct SeenVersions {
     versions: Box<[Option<u64>]>,
-    forgotten: Option<Instant>,
+    asked: Option<Instant>,
 }
 
 impl SeenVersions {
     /// Returns the versions of `members` records that were never read.
     pub(in crate::pgas) fn of(members: usize) -> SeenVersions {
-        SeenVersions { versions: vec![None; members].into(), forgotten: None }
+        SeenVersions { versions: vec![None; members].into(), asked: None }
     }
 
     /// Returns true if a member's record must be read: it has changed since the last read.
@@ -49,12 +49,11 @@ impl SeenVersions {
         self.versions[member] = None;
     }
 
-    /// Makes the next look read all records again, unless that was done a short time ago.
-    pub(in crate::pgas) fn forget_after_a_pause(&mut self) {
-        if self.forgotten.is_none_or(|at| at.elapsed() >= PAUSE) {
-            self.forgotten = Some(Instant::now());
-            self.forget();
-        }
+    /// Returns true if the last call that did so is some time ago.
+    pub(in crate::pgas) fn pauses(&mut self) -> bool {
+        let is_over = self.asked.is_none_or(|at| at.elapsed() >= PAUSE);
+        self.asked = if is_over { Some(Instant::now()) } else { self.asked };
+        is_over
     }
 
     /// Makes the next look read all records again.
