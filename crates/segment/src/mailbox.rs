@@ -3,7 +3,7 @@
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
 //! entry         half of even | of odd incarnations of the PE       512 bytes each
-//! half          tag | findings | .. | post | record
+//! half          tag | findings | .. | post | record | its number
 //! ```
 //!
 //! The protocol reads a few words of some peers: the posts of those above and below in the tree
@@ -17,7 +17,7 @@
 //! names its view, in which one incarnation lives.
 //!
 //! The record is the last one of an agreement that a PE has published for this reader, of any team
-//! (`raidshmem_core::agree`).
+//! (`raidshmem_core::agree`). Each has a number, since a PE may publish equal ones.
 //!
 //! Invariants: findings have arrived before their PE posts that they are there. The entries of a
 //! segment are written by their PEs, never by its owner.
@@ -49,6 +49,7 @@ struct Half {
     words: [AtomicU64; POST / 8],
     post: [AtomicU64; post::WORDS],
     record: [AtomicU64; agree::WORDS],
+    number: AtomicU64,
 }
 
 /// One PE's entry.
@@ -61,6 +62,7 @@ pub struct MailboxEntry {
 const _: () = assert!(size_of::<MailboxEntry>() == MAILBOX_ENTRY && WORDS <= POST / 8);
 const _: () = assert!(std::mem::offset_of!(Half, post) == POST);
 const _: () = assert!(std::mem::offset_of!(Half, record) == RECORD);
+const _: () = assert!(std::mem::offset_of!(Half, number) == RECORD + agree::WORDS * 8);
 
 fn half(incarnation: Incarnation) -> usize {
     (incarnation.0 & 1) as usize
@@ -88,6 +90,11 @@ impl MailboxEntry {
     pub fn record(&self, incarnation: Incarnation) -> &[AtomicU64; agree::WORDS] {
         &self.halves[half(incarnation)].record
     }
+
+    /// Returns the number of that record.
+    pub fn record_number(&self, incarnation: Incarnation) -> u64 {
+        self.halves[half(incarnation)].number.load(Ordering::Acquire)
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +118,7 @@ mod tests {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             post: std::array::from_fn(|_| AtomicU64::new(0)),
             record: std::array::from_fn(|_| AtomicU64::new(0)),
+            number: AtomicU64::new(0),
         };
         MailboxEntry { halves: [half(), half()] }
     }

@@ -29,6 +29,7 @@ use raidshmem_core::agree::{
 };
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::tree::post::digest;
 use raidshmem_core::tree::{Location, Tree};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Read, Write};
@@ -63,6 +64,12 @@ impl Members {
     /// Returns the key of their series of agreements.
     pub fn row(&self) -> AgreementRow {
         (self.team, self.offset)
+    }
+
+    /// Returns the number of the series in records: in a mailbox, nothing else tells a record of an
+    /// active set from one with another `pSync`.
+    fn series(&self) -> u64 {
+        digest(&[self.team, self.offset as u64])
     }
 }
 
@@ -170,7 +177,7 @@ impl<'a> Survivors<'a> {
         let view = self.adopt();
         let acknowledged = self.world.fewer.count_acknowledged(&of.pes);
         let proposal = Proposal { value, basis, acknowledged };
-        let which = Which { team: of.team, number, gate: of.gate };
+        let which = Which { team: of.series(), number, gate: of.gate };
         let mut own = ends(Agreement::begin(which, proposal, previous, self.among(of, view)));
         let mut seen = SeenVersions::of(of.pes.len());
         self.world.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut seen));
@@ -193,7 +200,7 @@ impl<'a> Survivors<'a> {
     /// its place, which is the program's.
     pub fn clear_record(self, of: &Members) {
         self.wait_until_past(of);
-        self.show(of, CLEARED, self.others(of));
+        self.show(of, CLEARED, std::iter::empty()); // all have been told of the last record
     }
 
     /// Returns the members without this PE.
@@ -204,7 +211,7 @@ impl<'a> Survivors<'a> {
     /// Waits until no other member reads a record of this PE.
     fn wait_until_past(self, of: &Members) {
         let (next, _) = self.world.fewer.next(of.row());
-        let last = Which { team: of.team, number: next - 1, gate: of.gate };
+        let last = Which { team: of.series(), number: next - 1, gate: of.gate };
         // Those that are no neighbours of this one were not told.
         self.tell(of, self.others(of));
         let mut past = vec![last.number == 0; of.pes.len()];
@@ -298,7 +305,8 @@ impl<'a> Survivors<'a> {
         let remote: Vec<Pe> = remote.into_iter().filter(living).collect();
         let Some(engine) = self.world.comm.engine().filter(|_| !remote.is_empty()) else { return };
         let record = self.record_of(of, of.index).expect("own words");
-        let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let words = record.into_iter().chain([self.world.fewer.next_record()]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
         let entry = self.world.segments.layout().mailbox_of(self.world.me());
         let offset = entry + mailbox::place(self.world.members.incarnation()) + mailbox::RECORD;
         let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
@@ -318,12 +326,15 @@ impl<'a> Survivors<'a> {
         let (mut records, mut unknown) = (Vec::new(), Vec::new());
         for member in members {
             let Some(place) = self.place_of(of, member) else { continue };
-            if !seen.is_news(member, place[DIGEST].load(Ordering::Acquire)) && !asks {
+            // Parts of a write may arrive in any order: a change of either is news.
+            let version = place[DIGEST].load(Ordering::Acquire) ^ self.number_of(of.pes[member]);
+            if !seen.is_news(member, version) && !asks {
                 continue;
             }
             let words = std::array::from_fn(|at| place[at].load(Ordering::Acquire));
             let is_remote = self.world.segments.is_remote(of.pes[member]);
-            let is_of_team = || Record::of(words).is_some_and(|shown| shown.which.team == of.team);
+            let is_of_team =
+                || Record::of(words).is_some_and(|shown| shown.which.team == of.series());
             match is_remote && (asks || !is_of_team()) {
                 true => unknown.push(member),
                 false => records.push((member, Some(words))),
@@ -331,6 +342,15 @@ impl<'a> Survivors<'a> {
         }
         records.extend(self.remote_records(of, &unknown));
         records
+    }
+
+    /// Returns the number of a remote PE's record here; 0 for others.
+    fn number_of(self, pe: Pe) -> u64 {
+        if !self.world.segments.is_remote(pe) {
+            return 0;
+        }
+        let incarnation = self.world.comm.known_incarnation(pe);
+        self.world.segments.own().mailbox(pe).record_number(incarnation)
     }
 
     fn record_of(self, of: &Members, member: usize) -> Option<[u64; WORDS]> {

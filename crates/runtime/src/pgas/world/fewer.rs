@@ -103,6 +103,8 @@ pub struct Fewer {
     adopting: Mutex<()>,
     /// The number of agreements in each series, and the outcome of the last one.
     rows: Mutex<BTreeMap<AgreementRow, (u64, AgreedBits)>>,
+    /// The number of records written into mailboxes.
+    written: AtomicU64,
     /// The tree of the last agreement of each series.
     trees: Mutex<BTreeMap<AgreementRow, LivingMembers>>,
 }
@@ -121,6 +123,7 @@ impl Fewer {
             listeners: Mutex::default(),
             adopting: Mutex::new(()),
             rows: Mutex::default(),
+            written: AtomicU64::new(0),
             trees: Mutex::default(),
         }
     }
@@ -250,6 +253,11 @@ impl Fewer {
     pub fn next(&self, row: AgreementRow) -> (u64, AgreedBits) {
         let (last, decision) = lock(&self.rows).get(&row).copied().unwrap_or_default();
         (last + 1, decision)
+    }
+
+    /// Returns the number of the next record that is written into mailboxes.
+    pub(in crate::pgas) fn next_record(&self) -> u64 {
+        self.written.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Returns the members of a series that live in `view`, from `find` if they are not known.
