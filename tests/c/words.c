@@ -16,10 +16,17 @@ static long lock, counter, round_number;
 static long sync_words[SHMEM_SYNC_SIZE];
 static long source[MOST * LONG], dest[MOST * LONG], work[LONG + SHMEM_REDUCE_MIN_WRKDATA_SIZE];
 
+static int lost;
+
+/* A barrier that a loss interrupts says nothing of the words, until all PEs roll back. */
+static int interrupted(void) {
+    return !lost && shmemx_ft_faulted();
+}
+
 static void check(const char *call) {
     shmem_barrier_all();
     for (int i = 0; i < SHMEM_SYNC_SIZE; i++)
-        if (sync_words[i] != SHMEM_SYNC_VALUE) {
+        if (sync_words[i] != SHMEM_SYNC_VALUE && !interrupted()) {
             fprintf(stderr, "WRONG: PE %d: %s leaves %#lx in word %d of pSync\n", shmem_my_pe(),
                     call, sync_words[i], i);
             shmem_global_exit(WRONG);
@@ -35,7 +42,7 @@ static void lock_in_turns(void) {
         shmem_clear_lock(&lock);
     }
     shmem_barrier_all();
-    CHECK(lock == 0);
+    CHECK(lock == 0 || interrupted());
     shmem_barrier_all();
 }
 
@@ -74,7 +81,8 @@ static void over(int start, int log, int size) {
 
 int main(int argc, char **argv) {
     shmem_init();
-    int n = shmem_n_pes(), lost = argc > 1 && !strcmp(argv[1], "lost");
+    int n = shmem_n_pes();
+    lost = argc > 1 && !strcmp(argv[1], "lost");
     (void)shmem_ft_algo_init();
     for (;;) {
         if (!lost && shmem_checkpoint_all()) {

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use raidshmem_core::mutant;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::call::{self, own_bytes};
 use raidshmem_core::replay::decide::Reason;
@@ -222,15 +221,15 @@ impl Job {
                 meetings = Some((first, found.record.at));
             }
         });
-        let log = &self.shared[me].log;
+        let log = &sight.job.shared[me].log;
         let extent = |bytes: usize| LogExtent {
             era: ViewNumber(0),
             interval: log.interval,
             bytes: bytes as u64,
         };
         let replica = log.replica.map(|(pe, _, records)| (Pe::of(pe), extent(records)));
-        let breaks = |rule| self.broken == Some(rule) || mutant::breaks(rule);
-        let holder = replicas::continued(extent(log.entries.len()), replica, breaks);
+        let own = extent(log.entries.len());
+        let holder = replicas::continued(own, replica, |rule| sight.breaks(rule));
         let log = &mut self.shared[me].log;
         let (met, comes) = met_before(log.met, meetings);
         log.met = comes.unwrap_or(log.met);
