@@ -18,9 +18,8 @@ use raidshmem_fabric::{AmoRequest, Lost, Read, Write};
 use serde::Serialize;
 
 use crate::Ucx;
-use crate::bytes::PIECE;
 use crate::links::{Connections, Usable};
-use crate::message::{Data, READ, REQUEST, Request, WRITE, Wanted, encode};
+use crate::message::{Data, PIECE, READ, REQUEST, Request, TELL, Told, WRITE, Wanted, encode};
 use crate::shared::Replies;
 
 /// Maximum number of unanswered messages, over all peers.
@@ -106,6 +105,12 @@ impl Ucx {
         AmoRequest { pe, word, change }: AmoRequest,
     ) -> Result<(), Lost> {
         self.report_unanswered(pe, (REQUEST, Request { word, change }))
+    }
+
+    /// Passes bytes to the events of `pe`.
+    pub(super) fn tell_bytes(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        let mut state = self.turns.enter();
+        self.say(&mut state, pe, (TELL, 0, Told { bytes })).map(drop)
     }
 
     /// Performs a get by messages.

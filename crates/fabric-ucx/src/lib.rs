@@ -6,7 +6,6 @@
 //! ```text
 //! message                                    wire format (pure)
 //! raw                                        UCP's worker, endpoints, operations
-//! bytes                                      access to the own segment
 //! shared                                     state shared by callbacks and threads
 //! links                                      connections: setup, failure, teardown
 //! asking                                     requests to peers, and their answers
@@ -42,7 +41,6 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod asking;
-mod bytes;
 mod links;
 mod message;
 mod raw;
@@ -60,7 +58,9 @@ use raidshmem_fabric::{AmoRequest, Engine, FabricError, Local, Lost, Read, Write
 use raidshmem_sys::futex;
 
 use self::links::{Connection, Connections, attend, report};
-use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
+use self::message::{
+    ANSWER, Address, DATA, READ, REQUEST, SegmentPart, TELL, WRITE, decode, encode,
+};
 use self::raw::{Operation, Status, Worker};
 use self::shared::Shared;
 use raidshmem_sys::lock;
@@ -140,6 +140,7 @@ impl Ucx {
         worker.set_handler::<_, READ>(shared).map_err(refused("receiving reads"))?;
         worker.set_handler::<_, DATA>(shared).map_err(refused("receiving data"))?;
         worker.set_handler::<_, WRITE>(shared).map_err(refused("receiving writes"))?;
+        worker.set_handler::<_, TELL>(shared).map_err(refused("receiving messages"))?;
         let turns = Turns::new(Connections::new(worker, shared));
         let turns: &'static Turns<Connections> = Box::leak(Box::new(turns));
         let body = move || {
@@ -346,6 +347,10 @@ impl Engine for Ucx {
             Some(lost) => Err(lost),
             None => result,
         }
+    }
+
+    fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        self.tell_bytes(pe, bytes)
     }
 
     fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes arrive

@@ -21,6 +21,12 @@ pub const DATA: u32 = 4;
 /// Kind of message: bytes to write; the receiver acknowledges them.
 pub const WRITE: u32 = 5;
 
+/// Kind of message: bytes for the receiver's events.
+pub const TELL: u32 = 6;
+
+/// Maximum bytes of a message: small enough to be sent at once with any TCP segment size.
+pub const PIECE: usize = 4096;
+
 /// The address of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
@@ -90,6 +96,13 @@ pub struct Wanted {
 pub struct Data<'a> {
     /// Their offset in the segment, in a write.
     pub offset: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Bytes for the receiver's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
 }

@@ -14,12 +14,13 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Local;
 use raidshmem_fabric::hand_off::HandOff;
+use raidshmem_segment::bytes;
 use raidshmem_sys::futex;
 use raidshmem_sys::lock;
 
-use crate::bytes;
 use crate::message::{
-    ANSWER, Answer, DATA, Data, Letter, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
+    ANSWER, Answer, DATA, Data, Letter, PIECE, READ, REQUEST, Request, TELL, Told, WRITE, Wanted,
+    decode, encode,
 };
 use crate::raw::{Endpoint, MessageHandler};
 use serde::{Deserialize, Serialize};
@@ -190,14 +191,21 @@ impl Shared {
             READ => {
                 let asked = self.accepted::<Wanted>(message)?;
                 let Wanted { offset, len } = asked.body;
-                let bytes = bytes::read(segment, offset, len); // `None` if they do not exist
-                let bytes = bytes.unwrap_or_default();
+                let fits = len <= PIECE as u64;
+                let bytes = fits.then(|| bytes::read(segment, offset, len)).flatten();
+                let bytes = bytes.unwrap_or_default(); // empty if they do not exist
                 self.answer(&asked, (DATA, Data { offset, bytes: &bytes }), reply);
             }
             WRITE => {
                 let asked = self.accepted::<Data>(message)?;
                 bytes::write(segment, asked.body.offset, asked.body.bytes)?;
                 self.answer(&asked, (ANSWER, Answer { before: 0 }), reply);
+            }
+            TELL => {
+                let told = self.accepted::<Told>(message)?;
+                for bytes in self.local.events.heard(told.pe, told.incarnation, told.body.bytes) {
+                    self.answer(&told, (TELL, Told { bytes: &bytes }), reply);
+                }
             }
             DATA => {
                 let said = self.accepted::<Data>(message)?;

@@ -111,6 +111,9 @@ pub enum FabricError {
     },
 }
 
+/// Maximum bytes of a message of [`Engine::tell`].
+pub const TOLD_MAX: usize = 4096;
+
 /// One range of a get.
 #[derive(Debug)]
 pub struct Read<'a> {
@@ -154,6 +157,12 @@ pub trait EventSink: Send + Sync {
     /// Reports that something arrived in this process's segment, so that its sleeping threads look
     /// again. Engines that involve the target's processor call it after every batch.
     fn arrived(&self);
+    /// Receives bytes that this incarnation of `pe` has passed to [`Engine::tell`]. Returns
+    /// messages to be passed back to it. Called from any thread, which may be inside the engine:
+    /// must not call it.
+    fn heard(&self, _pe: Pe, _incarnation: Incarnation, _bytes: &[u8]) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
 }
 
 impl Debug for dyn EventSink {
@@ -269,6 +278,17 @@ pub trait Engine: Send + Sync + Debug {
     /// # Errors
     /// [`Lost`] if the connection to one of them is broken; for the others the wait has completed.
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost>;
+
+    /// Passes bytes, at most [`TOLD_MAX`], to [`EventSink::heard`] of `pe`, after all that were
+    /// passed before. Nothing waits for their arrival. An engine for which
+    /// [`raidshmem_core::settings::Fabric::tells`] is false refuses.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        let _ = bytes;
+        Err(Lost { pe, incarnation: Incarnation::FIRST })
+    }
 
     /// Makes the sleeping threads of `pe` look again, after all earlier puts have arrived. A no-op
     /// for an engine that wakes by itself.

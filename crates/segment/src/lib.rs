@@ -22,6 +22,7 @@
 //! waits  words                               waits of threads; the control page
 //! spill  header  mailbox  ring  log          spilled tiles, store header, mail, last events, log
 //! statics                                    static variables of the executable
+//! bytes                                      access to bytes on behalf of peers
 //! ```
 
 // Modules link to their private items.
@@ -29,6 +30,7 @@
 
 mod atomic;
 pub mod bell;
+pub mod bytes;
 pub mod header;
 pub mod log;
 pub mod mailbox;
@@ -166,9 +168,21 @@ impl Segment {
         self.log_at(self.layout.replica, n_pes)
     }
 
+    /// Returns the owner's mirror of the log of PE `pe`, which is not mapped here. The mirrors take
+    /// the place of the replica, which needs mapped PEs.
+    #[inline]
+    pub fn mirror(&self, pe: Pe, n_pes: usize) -> Log<'_> {
+        let len = self.layout.log_len / n_pes / PAGE * PAGE;
+        self.log_in(self.layout.replica + pe.at() * len, len, n_pes)
+    }
+
     #[inline]
     fn log_at(&self, base: usize, n_pes: usize) -> Log<'_> {
-        let len = self.layout.log_len;
+        self.log_in(base, self.layout.log_len, n_pes)
+    }
+
+    #[inline]
+    fn log_in(&self, base: usize, len: usize, n_pes: usize) -> Log<'_> {
         let at = self.at(base, len).cast::<AtomicU64>();
         // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
         // long as self. Heads, and the operands and results of atomic operations, are accessed as

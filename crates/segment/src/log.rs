@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
+use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::replicas::LogExtent;
@@ -140,8 +141,17 @@ impl<'a> Log<'a> {
     /// Writes the payload of the record that will begin at `from` to the replica.
     #[inline]
     pub fn replicate(&self, from: usize, payload: &[u8]) {
-        let Some(replica) = self.replica else { return };
-        let words = &replica[self.records + HEAD + from / 8..];
+        self.replica.into_iter().for_each(|replica| self.write_to(replica, from, payload));
+    }
+
+    /// Writes the payload of the record that will begin at `from`.
+    pub fn write_payload(&self, from: usize, payload: &[u8]) {
+        self.write_to(self.words, from, payload);
+    }
+
+    #[inline]
+    fn write_to(&self, all: &[AtomicU64], from: usize, payload: &[u8]) {
+        let words = &all[self.records + HEAD + from / 8..];
         for (word, bytes) in words.iter().zip(payload.chunks(8)) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
@@ -241,6 +251,11 @@ impl<'a> Log<'a> {
             self.store(at, u64::from_le_bytes(padded), Ordering::SeqCst);
         }
         self.set(Word::Against, bytes.len() as u64);
+    }
+
+    /// Returns the interval of its records.
+    pub fn interval(&self) -> LogInterval {
+        LogInterval { era: self.get(Word::Era), checkpoint: self.get(Word::Interval) }
     }
 
     /// Begins an interval without records.

@@ -1,8 +1,8 @@
 //! The execution of operations in a job with logs (`pgas/local.rs`): each call's bytes and
 //! location, for the log; and waits for local words, which are logged too.
 //!
-//! Invariant: only PEs that map each other come here, so an operation is complete when its call
-//! returns, in any context. A call through the Rust interface is not logged.
+//! An operation on a PE that is mapped is complete when its call returns, in any context. One on
+//! another PE is a message (`pgas/far.rs`). A call through the Rust interface is not logged.
 
 use std::borrow::Cow;
 
@@ -30,15 +30,12 @@ fn place_of(range: &SegmentRange, block: (usize, usize)) -> RemotePlace {
 }
 
 /// Executes an operation through the log. Returns the value of a word that the call returns, or
-/// else zero; zero too if all PEs roll back. None if no log holds the operation: its PE is not
-/// mapped, or it reads a constant, which has the same value in a replay.
+/// else zero; zero too if all PEs roll back. None if it reads a constant, which has the same value
+/// in a replay.
 #[inline(never)]
 pub fn execute(operation: &Operation) -> Option<u64> {
     let (call, place) = (operation.call, operation.place());
-    if place.is_remote() {
-        unlogged(call);
-    }
-    if place.is_remote() || place.constant {
+    if place.constant {
         return None;
     }
     match operation.kind {
@@ -85,7 +82,11 @@ fn packed<'a>(source: In<u8>, by: Strides) -> Cow<'a, [u8]> {
 }
 
 fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
-    let read = || {
+    let read = |far: Option<&[u8]>| {
+        if let Some(bytes) = far {
+            fill_blocks(dest, by, bytes);
+            return Cow::Owned(bytes.to_vec());
+        }
         let base = range.now().at();
         if by.blocks == 1 {
             // SAFETY: `range` holds as many bytes of a mapped segment; the caller guarantees space
@@ -106,7 +107,7 @@ fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
     };
     let place = place_of(&range, (by.block_bytes, by.source_bytes));
     let call = Call { name: call, with: by.bytes() as u64 };
-    let instead = range.world.call_log().get_logged(call, place, read);
+    let instead = range.world.call_log().get_logged(call, (place, by.blocks), read);
     instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }
 

@@ -656,7 +656,7 @@ impl MeetingPort for Caller<'_> {
         })
     }
 
-    fn has_arrived(&mut self, number: u64) -> Result<(), Stop> {
+    fn has_arrived(&mut self, number: u64, _: usize) -> Result<(), Stop> {
         self.private(|sight| {
             sight.own_mut().met = number;
             Ok(())

@@ -93,7 +93,7 @@ fn put_again<P: CallPort>(
         if !port.breaks(Mutant::OwnSkipped) {
             carry_out(port)?;
         }
-    } else if is_left(port, from)? {
+    } else if port.is_far(record.target()) || is_left(port, from)? {
         origin::deliver(port, record.target(), Some(from), carry_out)?;
     }
     catch_up(port)
@@ -149,6 +149,9 @@ fn change_again<P: CallPort>(
         let old = origin::change(port, (to, Some(from)), fetches, carry_out)?;
         catch_up(port)?;
         return Ok(old);
+    }
+    if port.is_far(to) {
+        port.count_far(to)?;
     }
     let AtomicOutcome { old, seen } = port.found(from)?;
     if fetches && !port.breaks(Mutant::FoundNotApplied) {

@@ -12,6 +12,8 @@
 
 use std::iter::successors;
 
+use serde::{Deserialize, Serialize};
+
 use crate::mutant::{self, Mutant};
 use crate::quantity::Pe;
 use crate::update::{Change, Update, WordAt};
@@ -20,7 +22,7 @@ use crate::update::{Change, Update, WordAt};
 const LENGTH_BITS: u32 = 8;
 
 /// The kind of call that a record logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// Bytes for a PE.
     Put = 1,
@@ -38,6 +40,8 @@ pub enum Kind {
     Event,
     /// An atomic operation of a PE that a substitute found in a log and carried out.
     Taken,
+    /// The end of the wait in a meeting of PEs that do not map each other.
+    Left,
 }
 
 impl Kind {
@@ -45,7 +49,7 @@ impl Kind {
     #[inline]
     pub fn of(number: u64) -> Option<Kind> {
         let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
-        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
+        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken, Kind::Left];
         all.into_iter().chain(more).find(|kind| *kind as u64 == number)
     }
 
@@ -54,7 +58,7 @@ impl Kind {
     /// time.
     #[inline]
     pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
-        matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)
+        matches!(self, Kind::Wait | Kind::Answer | Kind::Left) && !breaks(Mutant::ClockIgnored)
     }
 }
 
@@ -81,7 +85,7 @@ pub struct AtomicOutcome {
 }
 
 /// The head of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogRecord {
     /// The kind of call.
     pub kind: Kind,
@@ -111,6 +115,12 @@ impl LogRecord {
     pub fn taken(pe: Pe, from: usize, old: u64) -> LogRecord {
         let (at, block) = (from as u64, (0, old));
         LogRecord { kind: Kind::Taken, target: pe.0, time: 0, at, block, len: 0, digest: 0 }
+    }
+
+    /// Returns the record of the end of the wait in a meeting.
+    pub fn left(me: Pe) -> LogRecord {
+        let block = (0, 0);
+        LogRecord { kind: Kind::Left, target: me.0, time: 0, at: 0, block, len: 0, digest: 0 }
     }
 
     /// Returns the group of a meeting, by its number among the groups of its PE; 0 for all PEs.

@@ -11,6 +11,7 @@
 //! port       access of a call to shared state
 //! call       the log record of each call, and the replay of the call
 //! origin     an operation on a PE that may be lost
+//! far        operations on PEs that are not mapped, as numbered messages
 //! meeting    barriers and collectives, executed once each
 //! own        replay of the substitute's own log, call by call
 //! merge      replay of other PEs' operations on the substitute's memory, in order
@@ -34,12 +35,13 @@
 //! - every atomic operation and every assignment of a word is executed once over all incarnations;
 //! - a local decision rolls no other PE back, and all PEs reach an equal decision.
 //!
-//! Limits: PEs map each other's memory. Programs are free of data races, and depend only on their
+//! Limits: programs are free of data races, and depend only on their
 //! memory and on the results of calls.
 
 pub mod call;
 pub mod decide;
 pub mod edges;
+pub mod far;
 pub mod handover;
 pub mod log;
 pub mod look;

@@ -16,6 +16,9 @@
 //! loss was published therefore knows that no origin unaware of the loss writes there any more. A
 //! fetching operation waits until the target is reached.
 //!
+//! None of this concerns PEs that are not mapped: an operation there is a message, which its target
+//! takes once ([`super::far`]).
+//!
 //! A node that has not published the loss yet lets its PEs read the memory of the dead PE. An
 //! operation is therefore left in the log only after every node has published the loss.
 
@@ -91,6 +94,9 @@ pub(super) fn deliver<P: CallPort>(
     from: Option<usize>,
     carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
 ) -> Result<(), P::Cut> {
+    if port.is_far(to) {
+        return carry_out(port);
+    }
     match way_to(port, to, from)? {
         Delivery::CarryOut => {
             mark_underway(port, from)?;
@@ -127,6 +133,13 @@ pub(super) fn change<P: CallPort>(
     fetches: bool,
     mut carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
 ) -> Result<u64, P::Cut> {
+    if port.is_far(to) {
+        let old = carry_out(port)?;
+        if fetches {
+            note_found(port, from, (old, fetches))?;
+        }
+        return Ok(old);
+    }
     loop {
         match way_to(port, to, from)? {
             Delivery::CarryOut => {
@@ -188,6 +201,9 @@ pub fn read_there<P: CallPort, T>(
     of: Pe,
     mut read: impl FnMut(&mut P) -> Result<T, P::Cut>,
 ) -> Result<T, P::Cut> {
+    if port.is_far(of) {
+        return read(port);
+    }
     loop {
         let member = port.await_reached(of)?;
         let found = read(port)?;

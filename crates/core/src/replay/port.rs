@@ -45,6 +45,17 @@ pub trait CallPort {
         self.logs().breaks(rule)
     }
 
+    /// Returns true if a PE is not mapped: operations on it are messages ([`super::far`]), and
+    /// `carry_out` sends them.
+    #[inline]
+    fn is_far(&mut self, _: Pe) -> bool {
+        false
+    }
+    /// Counts an operation on a far PE that the predecessor has carried out.
+    fn count_far(&mut self, _: Pe) -> Result<(), Self::Cut> {
+        Ok(())
+    }
+
     /// Appends a record to the own log and publishes it; None if the log is full.
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Self::Cut>;
     /// Like `append`, for an atomic operation that compares with this: reserves space for its
@@ -170,8 +181,12 @@ pub trait MeetingPort: UnloggedPort {
     fn next_meeting(&mut self) -> Result<u64, Self::Cut>;
     /// Posts the arrival of this PE at a meeting, whose record begins at `from`.
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Self::Cut>;
-    /// Notes that the predecessor had arrived at this meeting.
-    fn has_arrived(&mut self, number: u64) -> Result<(), Self::Cut>;
+    /// Notes that the predecessor had arrived at this meeting, whose record begins at `from`.
+    fn has_arrived(&mut self, number: u64, from: usize) -> Result<(), Self::Cut>;
+    /// Returns true if PEs that are far from each other meet: their clocks differ.
+    fn has_far(&mut self) -> bool {
+        false
+    }
     /// Waits until all PEs have arrived.
     fn await_all(&mut self, number: u64) -> Result<(), Self::Cut>;
     /// Returns the published view.

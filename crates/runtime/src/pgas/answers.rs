@@ -23,6 +23,14 @@ pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
 
 impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
 
+/// Returns the value of the bytes of a word.
+fn value(bytes: &[u8]) -> u64 {
+    let (mut word, len) = ([0; 8], bytes.len().min(8));
+    let from = if cfg!(target_endian = "big") { 8 - len } else { 0 };
+    word[from..from + len].copy_from_slice(&bytes[..len]);
+    u64::from_ne_bytes(word)
+}
+
 impl<'a> CallLog<'a> {
     /// Returns the result of `look`, which reads this PE's own words, or in a replay the logged
     /// one.
@@ -42,8 +50,12 @@ impl<'a> CallLog<'a> {
         mut load: impl FnMut() -> u64,
     ) -> u64 {
         let record = call.record(Kind::Answer, place, 0);
-        let look =
-            |caller: &mut Caller| Ok(read_there(caller, place.pe, |_| Ok(load()))?.to_ne_bytes());
+        let word = (place.block.0, 1, 0);
+        let mut load = |caller: &mut Caller| match self.world.is_far(place.pe) {
+            true => caller.read_far(place.pe, place.at, word).map(|bytes| value(&bytes)),
+            false => Ok(load()),
+        };
+        let look = |caller: &mut Caller| Ok(read_there(caller, place.pe, &mut load)?.to_ne_bytes());
         self.answered(&call, record, look).map_or(0, u64::from_ne_bytes)
     }
 

@@ -76,8 +76,11 @@ impl CallLog<'_> {
         carry_out: impl Fn() -> u64,
     ) -> u64 {
         let (record, with) = (call.record(pe, word), (call.compares_with(), call.fetches));
-        call::change(&mut Caller::new(self.world, call.name), record, with, |_| Ok(carry_out()))
-            .unwrap_or(0)
+        let carry_out = |caller: &mut Caller| match self.world.is_far(pe) {
+            true => caller.send_change(record, with),
+            false => Ok(carry_out()),
+        };
+        call::change(&mut Caller::new(self.world, call.name), record, with, carry_out).unwrap_or(0)
     }
 
     /// Notes an assignment to own bytes that other PEs change atomically.

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{AssignmentMessage, Job, PeMessage, StartFailure};
@@ -43,6 +42,7 @@ use super::plan::{self, PlanError};
 use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
+use super::world::far::FarLogs;
 use super::world::fewer::Fewer;
 use super::world::finish::Finish;
 use super::world::local::Local as Logging;
@@ -200,17 +200,27 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
-    let remote = open_fabric(&job, &settings, &assignment, own, oversubscribed, (&page, &channel))?;
+    let policy = LossPolicy::of(&settings, job.fabric.carries_logs() && channel.is_some());
+    let mut local = Logging::new(policy.keeps_logs(), n_pes);
+    if policy.keeps_logs() {
+        let whose = (Pe::of(me), n_pes, job.id);
+        let kept = take_over_log(own, whose, incarnation, &local);
+        let has_far = job.fabric != Fabric::Shm;
+        local.far = has_far.then(|| Arc::new(FarLogs::new(own, whose, kept)));
+    }
+    let events = EngineEvents {
+        page: Arc::clone(&page),
+        channel: channel.clone(),
+        own,
+        far: local.far.clone(),
+    };
+    let remote = open_fabric(&job, &settings, &assignment, oversubscribed, events)?;
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
-    let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let shrinks = policy.shrinks();
     let rolls_back_after_loss = first.own().is_some() && !shrinks;
     let groups = first.known(&job, std::mem::take(&mut assignment.moves));
-    let local = Logging::new(policy.keeps_logs(), n_pes);
-    if policy.keeps_logs() {
-        take_over_log(own, (job.id, Pe::of(me), n_pes), incarnation, &local);
-    }
-    remote.iter().filter(|_| shrinks).for_each(|remote| remote.engine.outlive_peers());
+    let outlives = !policy.always_rolls_all_back();
+    remote.iter().filter(|_| outlives).for_each(|remote| remote.engine.outlive_peers());
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -289,18 +299,18 @@ fn take_over(own: &Segment, job: u64, me: Pe) {
     }
 }
 
-/// Takes over the log of the predecessor, or begins an empty one.
+/// Takes over the log of the predecessor, or begins an empty one; returns true in the first case.
 fn take_over_log(
     own: &Segment,
-    (job, me, n_pes): (u64, Pe, usize),
+    (me, n_pes, job): (Pe, usize, u64),
     incarnation: Incarnation,
     local: &Logging,
-) {
+) -> bool {
     let (log, owner) = (own.log(n_pes), u64::from(me.0) + 1);
-    if incarnation == Incarnation::FIRST
-        || log.get(Word::Job) != job
-        || log.get(Word::Owner) != owner
-    {
+    let kept = incarnation != Incarnation::FIRST
+        && log.get(Word::Job) == job
+        && log.get(Word::Owner) == owner;
+    if !kept {
         log.clear((0, NO_INTERVAL), CallPlace::NONE);
         log.set(Word::Job, job);
         log.set(Word::Owner, owner);
@@ -309,6 +319,7 @@ fn take_over_log(
     log.set(Word::Flight, 0);
     log.set(Word::Light, u64::from(local.is_light()));
     log.set_stage(incarnation.0, Stage::Replaying);
+    kept
 }
 
 /// Fills the memory from the checkpoint on disk that the job begins from. If that fails, the job
@@ -396,13 +407,11 @@ fn open_fabric(
     job: &Job,
     settings: &Settings,
     assignment: &AssignmentMessage,
-    segment: &'static Segment,
     oversubscribed: bool,
-    (page, channel): (&Arc<Page>, &Option<Arc<Channel>>),
+    events: EngineEvents,
 ) -> Result<Option<Remote>, BootError> {
-    let (page, channel) = (Arc::clone(page), channel.clone());
-    let watch = EngineEvents { page, channel: channel.clone(), own: segment };
-    let events: Arc<dyn EventSink> = Arc::new(watch);
+    let (segment, channel) = (events.own, events.channel.clone());
+    let events: Arc<dyn EventSink> = Arc::new(events);
     let (me, n_pes) = (assignment.pe.at(), job.n_pes as usize);
     let (incarnation, job_id) = (assignment.incarnation, job.id);
     let local = Local {

@@ -90,6 +90,10 @@ impl SubstitutePort for &World {
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
         self.log_writer().append(LogRecord::taken(pe, from, old), &[]);
+        if self.is_far(pe) {
+            // Its origin is told when it sends the record again.
+            self.call_log().log_of(pe).set_found(from, AtomicOutcome { old, seen: 0 });
+        }
     }
 }
 
@@ -160,6 +164,16 @@ impl<'a> CallPort for Caller<'a> {
     #[inline]
     fn way(&mut self) -> LogMode {
         self.world.local.way()
+    }
+
+    #[inline(always)]
+    fn is_far(&mut self, to: Pe) -> bool {
+        self.world.is_far(to)
+    }
+
+    fn count_far(&mut self, to: Pe) -> Result<(), Cut> {
+        self.world.far_logs().into_iter().for_each(|far| far.count(to));
+        Ok(())
     }
 
     #[inline(always)]
@@ -388,7 +402,8 @@ impl<'a> CallPort for Caller<'a> {
 
     fn publish_taken(&mut self) -> Result<(), Cut> {
         let replay = lock(&self.world.local.replay);
-        for (pe, &to) in Pe::all(self.world.n_pes()).zip(replay.replay.merge.taken()) {
+        let taken = Pe::all(self.world.n_pes()).zip(replay.replay.merge.taken());
+        for (pe, &to) in taken.filter(|&(pe, _)| !self.world.is_far(pe)) {
             self.log.take(pe, to as u64);
         }
         Ok(())
@@ -400,11 +415,13 @@ impl<'a> CallPort for Caller<'a> {
         replay.took = replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         drop(replay);
         self.world.local.set_way(LogMode::Logged);
+        self.world.open_far();
         Ok(())
     }
 
     fn wake_others(&mut self) -> Result<(), Cut> {
         self.others().for_each(|pe| self.world.segments.wake(pe));
+        self.world.tell_words();
         info!("has caught up in view {}", self.view);
         self.world.members.say(&PeMessage::CaughtUp);
         Ok(())
@@ -432,12 +449,16 @@ impl MeetingPort for Caller<'_> {
         *meetings.met(self.group) = number;
         drop(meetings);
         self.world.log_meetings().comes(self.group, &self.log, number);
-        Ok(())
+        self.send_meeting(self.group, from)
     }
 
-    fn has_arrived(&mut self, number: u64) -> Result<(), Cut> {
+    fn has_arrived(&mut self, number: u64, from: usize) -> Result<(), Cut> {
         *lock(&self.world.local.meetings).met(self.group) = number;
-        Ok(())
+        self.send_meeting(self.group, Some(from))
+    }
+
+    fn has_far(&mut self) -> bool {
+        self.world.far_logs().is_some()
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {

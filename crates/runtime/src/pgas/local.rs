@@ -56,10 +56,16 @@ use tracing::info;
 use super::World;
 use super::caller::{Caller, Cut};
 use super::complain::complain;
+use super::world::far::FarLogs;
 use super::world::local::{ReplayState, TimedReplay};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns a hash of bytes, equal in each process.
+fn hash(bytes: &[u8]) -> u64 {
+    twox_hash::XxHash3_128::oneshot(bytes) as u64
+}
 
 /// The identity of a call, for comparison.
 #[derive(Debug, Clone, Copy)]
@@ -159,11 +165,22 @@ impl World {
 }
 
 impl<'a> CallLog<'a> {
-    /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
+    /// Returns the log of PE `pe`, or its mirror if its memory is not mapped.
     #[inline(always)]
     pub(super) fn log_of(self, pe: Pe) -> Log<'a> {
-        let mapped = self.world.segments.if_mapped(pe).map(|mapped| mapped.log(self.world.n_pes()));
-        mapped.unwrap_or_else(|| Log::unmapped(self.world.n_pes()))
+        match self.world.segments.if_mapped(pe) {
+            Some(mapped) => mapped.log(self.world.n_pes()),
+            None => self.mirror_of(pe),
+        }
+    }
+
+    /// Returns the mirror of the log of PE `pe`, which is not mapped.
+    #[cold]
+    fn mirror_of(self, pe: Pe) -> Log<'a> {
+        match self.world.far_logs() {
+            Some(far) => far.mirror(pe),
+            None => Log::unmapped(self.world.n_pes()),
+        }
     }
 
     /// Returns the replicas of the own log that are mapped, of this interval or an earlier one.
@@ -214,6 +231,7 @@ impl<'a> CallLog<'a> {
         };
         drop(meetings);
         *lock(&self.world.local.replay) = TimedReplay::default();
+        self.world.far_logs().into_iter().for_each(FarLogs::end);
         log.clear((era, interval.0), place);
         let met = lock(&self.world.local.meetings).met;
         log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new
@@ -223,6 +241,7 @@ impl<'a> CallLog<'a> {
         never.into_iter().for_each(|why| self.world.log_writer().show_bare(why));
         self.world.local.set_way(LogMode::Logged);
         log.set_stage(self.world.members.incarnation().0, Stage::Direct);
+        self.world.begin_far(log.interval());
     }
 
     /// Notes `place` as the place of the program's checkpoint call.
@@ -300,26 +319,43 @@ impl<'a> CallLog<'a> {
         bytes: &[u8],
         carry_out: impl FnOnce(),
     ) {
-        let record = call.record(Kind::Put, place, bytes.len());
-        let carry_out = |_: &mut Caller| {
-            carry_out();
-            Ok(())
+        let is_far = self.world.is_far(place.pe);
+        let carry_out = |caller: &mut Caller| match is_far {
+            true => caller.send_put(call.record(Kind::Put, place, 0), bytes),
+            false => {
+                carry_out();
+                Ok(())
+            }
         };
+        // The target of a message keeps the bytes; the record compares them with those of a replay.
+        let (call, kept) = match is_far {
+            true => (Call { with: call.with ^ hash(bytes), ..call }, &[][..]),
+            false => (call, bytes),
+        };
+        let record = call.record(Kind::Put, place, kept.len());
         // The caller learns of a global rollback from its next checkpoint call.
-        call::put(&mut Caller::new(self.world, call.name), record, bytes, carry_out).unwrap_or(())
+        call::put(&mut Caller::new(self.world, call.name), record, kept, carry_out).unwrap_or(())
     }
 
-    /// Gets bytes by `read`, which also returns them for the log; the result is then None.
+    /// Gets `blocks` blocks by `read`, which also returns them for the log; the result is then None.
+    /// It is passed the bytes if the PE is far.
     /// Otherwise returns the bytes to deliver instead: the logged ones in a replay, and an empty
     /// slice if all PEs roll back.
     pub fn get_logged<B: AsRef<[u8]>>(
         &self,
         call: Call,
-        place: RemotePlace,
-        mut read: impl FnMut() -> B,
+        (place, blocks): (RemotePlace, usize),
+        mut read: impl FnMut(Option<&[u8]>) -> B,
     ) -> Option<&'a [u8]> {
         let record = call.record(Kind::Get, place, 0);
-        match call::get(&mut Caller::new(self.world, call.name), record, |_| Ok(read())) {
+        let read = |caller: &mut Caller| match self.world.is_far(place.pe) {
+            true => {
+                let (block, step) = place.block;
+                Ok(read(Some(&caller.read_far(place.pe, place.at, (block, blocks, step))?)))
+            }
+            false => Ok(read(None)),
+        };
+        match call::get(&mut Caller::new(self.world, call.name), record, read) {
             Ok(before) => Some(self.world.log_meetings().own_payload(before?)),
             Err(Cut) => Some(&[]),
         }

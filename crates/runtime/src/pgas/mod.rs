@@ -37,6 +37,7 @@ pub mod boot;
 mod caller;
 mod calls;
 mod complain;
+mod far;
 mod fewer;
 mod finish;
 pub mod gathering;

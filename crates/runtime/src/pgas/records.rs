@@ -24,6 +24,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::complain::complain;
+use super::world::far::now;
 
 /// The smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -53,9 +54,10 @@ impl LogWriter<'_> {
     }
 
     /// Returns the number of copies of the log, with its replica: that of this log, or of the one
-    /// that begins at the next checkpoint.
+    /// that begins at the next checkpoint. The mirrors of far logs count like a replica.
     fn copies(self) -> u64 {
-        1 + u64::from(self.world.local.holder().or_else(|| self.next_holder()).is_some())
+        let has_replica = || self.world.local.holder().or_else(|| self.next_holder()).is_some();
+        1 + u64::from(self.world.far_logs().is_some() || has_replica())
     }
 
     /// Returns how many of these bytes it has not taken yet.
@@ -86,7 +88,8 @@ impl LogWriter<'_> {
     pub(super) fn limit(self, log: &Log) -> u64 {
         let live = self.world.segments.layout().heap_len as u64;
         let limit = self.world.settings.log_limit.unwrap_or((live / 4).max(LEAST));
-        limit.min(log.capacity() as u64)
+        let capacity = self.world.far_logs().map_or(log.capacity() as u64, |far| far.most());
+        limit.min(capacity)
     }
 
     /// Reports a full log at once; the size that it would have needed is known at the next
@@ -143,6 +146,9 @@ impl LogWriter<'_> {
     }
 
     fn next_holder(self) -> Option<Pe> {
+        if self.world.far_logs().is_some() {
+            return None; // a replica needs PEs that are mapped
+        }
         let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
         let nodes = self.world.members.joined_view().as_ref().map(nodes).unwrap_or_default();
         replicas::holders(&nodes).map(|holders| holders[self.world.me().at()])
@@ -151,9 +157,7 @@ impl LogWriter<'_> {
     /// Returns a later time than any before in this log, and than any that another PE drew before:
     /// this PE may know everything with a smaller time.
     pub(super) fn tick(self) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        self.know(now.max(self.world.local.cursor.time.get() + 1))
+        self.know(now().max(self.world.local.cursor.time.get() + 1))
     }
 
     /// Raises the time of this PE, which may know everything with a smaller one; returns it.

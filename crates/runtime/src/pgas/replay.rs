@@ -46,8 +46,8 @@ impl LookPort for Caller<'_> {
     fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Cut> {
         let world = self.world;
         let begins = |pe: Pe| {
-            let mapped = world.segments.if_mapped(pe).filter(|_| world.log_meetings().has_log(pe));
-            mapped.map(|mapped| mapped.log(world.n_pes()).get(Word::Interval))
+            let log = || world.call_log().log_of(pe).get(Word::Interval);
+            world.log_meetings().has_log(pe).then(log)
         };
         let (mut found, mut mapped) = (None, ViewNumber(0));
         world.wait_raw(

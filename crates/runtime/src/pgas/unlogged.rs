@@ -44,7 +44,7 @@ impl UnloggedPort for Caller<'_> {
 
     fn end_records(&mut self, why: &Reason) -> Result<(), Cut> {
         self.world.log_writer().stop_recording(why);
-        Ok(())
+        self.show_words()
     }
 
     fn has_findings(&mut self) -> Result<bool, Cut> {

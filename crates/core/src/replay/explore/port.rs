@@ -427,7 +427,7 @@ impl MeetingPort for Caller<'_> {
         })
     }
 
-    fn has_arrived(&mut self, number: u64) -> Result<(), Stop> {
+    fn has_arrived(&mut self, number: u64, _: usize) -> Result<(), Stop> {
         self.access(Private, |sight| {
             sight.s.pes[sight.me].met = number;
             Ok(())

@@ -297,6 +297,13 @@ impl Communication {
         }
     }
 
+    /// Returns the processes that the engine is connected to.
+    pub(in crate::pgas) fn connections(&self) -> impl Iterator<Item = (Pe, Incarnation)> {
+        let links = self.remote.as_ref().map(|remote| lock(&remote.links).clone());
+        let links = links.unwrap_or_default().into_iter().enumerate();
+        links.filter_map(|(pe, link)| Some((Pe::of(pe), link.connected?)))
+    }
+
     /// Passes the remote PEs that are alive in `view` to the engine, which connects at first use.
     /// Returns a message if it cannot connect to one.
     pub(in crate::pgas) fn connect(&self, view: &View) -> Result<(), String> {

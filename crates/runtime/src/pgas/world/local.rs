@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
@@ -12,6 +12,8 @@ use raidshmem_core::replay::own::Replay;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
+
+use super::far::FarLogs;
 
 /// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
@@ -172,6 +174,8 @@ pub struct Local {
     pub(in crate::pgas) said_need: AtomicBool,
     /// The reason that this PE cannot log anything, if so.
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
+    /// The mirrors of the logs of far PEs, if there is an engine.
+    pub(in crate::pgas) far: Option<Arc<FarLogs>>,
 }
 
 impl Local {
@@ -196,6 +200,7 @@ impl Local {
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),
             never: Mutex::new(None),
+            far: None,
         }
     }
 
@@ -241,6 +246,9 @@ impl Local {
     }
 
     pub(in crate::pgas) fn set_way(&self, way: LogMode) {
+        if way == LogMode::Plain {
+            self.far.iter().for_each(|far| far.close()); // all PEs roll back
+        }
         self.way.store(way as u8, Ordering::Relaxed);
     }
 }

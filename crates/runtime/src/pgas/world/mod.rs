@@ -29,6 +29,7 @@
 pub mod advised;
 mod background;
 pub mod comm;
+pub mod far;
 pub mod fewer;
 pub mod finish;
 pub mod groups;
@@ -183,6 +184,7 @@ impl World {
         if let Err(error) = self.comm.connect(view) {
             self.members.abort(&error);
         }
+        self.tell_new_processes();
     }
 
     // ---- checkpoint state ---------------------------------------------------------------------

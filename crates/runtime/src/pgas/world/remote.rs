@@ -14,6 +14,8 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::socket::Channel;
 use tracing::info;
 
+use super::far::FarLogs;
+
 /// The engine between nodes, and its state per peer.
 #[derive(Debug)]
 pub(in crate::pgas) struct Remote {
@@ -39,6 +41,8 @@ pub(in crate::pgas) struct EngineEvents {
     pub page: Arc<Page>,
     pub channel: Option<Arc<Channel>>,
     pub own: &'static Segment,
+    /// The receiver of the messages of far PEs, in a job with logs.
+    pub far: Option<Arc<FarLogs>>,
 }
 
 impl EventSink for EngineEvents {
@@ -58,5 +62,10 @@ impl EventSink for EngineEvents {
     fn arrived(&self) {
         fence(Ordering::SeqCst); // pairs with the announcement of a sleeper in `wait`
         self.own.words().bell.wake();
+    }
+
+    fn heard(&self, pe: Pe, incarnation: Incarnation, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let far = self.far.as_ref();
+        far.map_or_else(Vec::new, |far| far.receive(pe, incarnation, bytes))
     }
 }

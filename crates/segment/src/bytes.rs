@@ -4,22 +4,20 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::update::{Change, Update, WordAt};
-use raidshmem_segment::Segment;
 
-/// Maximum bytes of a message: small enough to be sent at once with any TCP segment size.
-pub(super) const PIECE: usize = 4096;
+use crate::Segment;
 
 /// Returns bytes of a segment as they are now; `None` if peers may not read them.
-pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
+pub fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
     let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-    if len > PIECE {
-        return None;
-    }
     let (before, end) = (offset % 8, offset.checked_add(len)?);
     let layout = segment.layout();
+    if end > layout.spills[0] {
+        return None;
+    }
     if offset >= layout.store {
         // Memory beyond the store is shared only by a PE and its agent.
-        return (end <= layout.spills[0]).then(|| segment.bytes(offset, len).to_vec());
+        return Some(segment.bytes(offset, len).to_vec());
     }
     let mut bytes = Vec::with_capacity(len + 16);
     for at in (offset - before..end).step_by(8) {
@@ -31,7 +29,7 @@ pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> 
 }
 
 /// Writes bytes of a segment, using whole words if possible. Returns `None` if they do not exist.
-pub(super) fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> {
+pub fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> {
     let mut offset = usize::try_from(offset).ok()?;
     let mut bytes = bytes;
     while !bytes.is_empty() {
@@ -102,7 +100,7 @@ mod tests {
             assert_eq!(read(segment, outside, 8), None);
             assert_eq!(write(segment, outside, &[1; 8]), None);
         }
-        assert_eq!(read(segment, heap, PIECE as u64 + 1), None);
+        assert_eq!(read(segment, heap, u64::MAX), None);
         let (snapshot, end) = (layout.snapshots[0] as u64, layout.spills[0] as u64);
         assert_eq!(read(segment, snapshot + 3, 40), Some(vec![0; 40]), "the store can be read");
         assert_eq!(write(segment, snapshot, &[1; 8]), None, "and not be written");

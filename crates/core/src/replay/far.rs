@@ -1,0 +1,130 @@
+//! Logs between PEs that do not map each other: the part of a PE's log that concerns another PE
+//! lies with that other PE.
+//!
+//! ```text
+//! origin   numbers its operations on the target, and its contributions to meetings, from the
+//!          beginning of the interval; sends each, and keeps it until it is acknowledged
+//! target   appends the record to its *mirror* of the origin's log, with the time of its own clock,
+//!          carries the operation out, and acknowledges it
+//! ```
+//!
+//! So the mirror of a PE reads like the log of a PE that is mapped, and a process that dies leaves
+//! on its own node all that its substitute needs: no clock, fence or flight spans nodes. A
+//! substitute counts its operations again while it repeats them, so they have the numbers of its
+//! predecessor, and the target recognises those that it has carried out.
+//!
+//! Messages arrive in order as long as both processes live. A message for a PE that replays its
+//! log, or that has not come to that interval yet, is held until it can be taken.
+//!
+//! Invariants: a record is in the mirror before its operation is visible; an operation is carried
+//! out once, whichever processes of both PEs sent and received it; a message of an earlier interval
+//! changes nothing.
+//!
+//! Left out: transport and memory (`pgas/far.rs` and `pgas/world/far.rs` in the crate
+//! `raidshmem-runtime`).
+
+#![allow(missing_docs)] // the comment of each message covers its fields
+
+use serde::{Deserialize, Serialize};
+
+use super::log::LogRecord;
+use crate::quantity::Incarnation;
+
+/// The interval of a log: era, and checkpoint that it begins at. Later intervals are greater.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct LogInterval {
+    /// The view that all had joined when they last rolled back, or began.
+    pub era: u64,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+}
+
+/// The words of a PE's log that peers look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogWords {
+    /// The process.
+    pub incarnation: Incarnation,
+    /// Its incarnation and stage, as in its log.
+    pub stage: u64,
+    /// The last meeting of all PEs that it entered, and the first one without a record.
+    pub met: u64,
+    pub bare_from: u64,
+    /// The reason against a local rollback, or an empty text.
+    pub against: String,
+}
+
+/// A numbered record for the mirror of the sender's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberedRecord {
+    /// Its number in the interval, from 1.
+    pub number: u64,
+    pub record: LogRecord,
+    /// The value that an atomic operation compares with.
+    pub compared: u64,
+    /// The payload, except that of an atomic operation.
+    pub payload: Vec<u8>,
+    /// As in [`LogWords`].
+    pub met: u64,
+}
+
+/// A message between PEs that do not map each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FarMessage {
+    /// The words of the sender's log; a later interval than that of the mirror empties the mirror.
+    Words(LogWords),
+    /// An operation, or a contribution to a meeting.
+    Record(NumberedRecord),
+    /// A request for blocks of bytes: their offset, length, number, and distance.
+    Read { ticket: u64, at: u64, block: u64, blocks: u64, step: u64 },
+    /// The acknowledgement of a record; `old` is the value that an atomic operation found.
+    Done { number: u64, old: u64 },
+    /// The requested bytes.
+    Bytes { ticket: u64, bytes: Vec<u8> },
+}
+
+/// The intervals that decide on a message, and the state of the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receiver {
+    /// The interval of its own log.
+    pub own: LogInterval,
+    /// True unless it replays its log, or all PEs roll back.
+    pub open: bool,
+    /// The interval of its mirror of the sender's log.
+    pub mirror: LogInterval,
+    /// The number of the last record there.
+    pub number: u64,
+}
+
+/// The fate of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is taken.
+    Take,
+    /// It is a record that has been taken before: its acknowledgement is repeated.
+    Again,
+    /// It waits for this PE.
+    Hold,
+    /// It is void.
+    Drop,
+}
+
+impl Receiver {
+    /// Decides on a message that belongs to this interval of its sender.
+    pub fn admit(&self, interval: LogInterval, message: &FarMessage) -> Admission {
+        let is_current = interval == self.own;
+        match message {
+            FarMessage::Done { .. } | FarMessage::Bytes { .. } if is_current => Admission::Take,
+            FarMessage::Done { .. } | FarMessage::Bytes { .. } => Admission::Drop,
+            _ if interval > self.own => Admission::Hold,
+            FarMessage::Words(_) if interval < self.mirror => Admission::Drop,
+            FarMessage::Words(_) => Admission::Take,
+            _ if !is_current || self.mirror != interval => Admission::Drop,
+            _ if !self.open => Admission::Hold,
+            FarMessage::Record(record) if record.number <= self.number => Admission::Again,
+            FarMessage::Record(record) if record.number > self.number + 1 => Admission::Drop,
+            _ => Admission::Take,
+        }
+    }
+}
