@@ -21,7 +21,11 @@ pub fn said(outcome: &Outcome, word: &str) -> String {
 }
 
 fn with_logs() -> Job {
-    Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"])
+    let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
+    if std::env::var("RAIDSHMEM_OVER").is_ok() {
+        return job.args(&["--nodes", "3", "--fabric", "ucx"]);
+    }
+    job
 }
 
 /// A program of `tests/c/local_rollback.h`.

@@ -217,7 +217,8 @@ impl<'a> CallLog<'a> {
         log.set(Word::Job, self.world.job.id);
         log.set(Word::Owner, u64::from(self.world.me().0) + 1);
         let (bytes, records) = (cursor.tail.get(), cursor.records.get());
-        self.world.log_writer().report_overflow(cursor.need.get(), interval);
+        let far = self.world.far_logs().map_or(0, FarLogs::need);
+        self.world.log_writer().report_overflow(cursor.need.get().max(far), interval);
         self.world.log_writer().note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
         let mut meetings = lock(&self.world.local.meetings);
@@ -235,7 +236,7 @@ impl<'a> CallLog<'a> {
         log.clear((era, interval.0), place);
         let met = lock(&self.world.local.meetings).met;
         log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new
-        self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
+        self.world.log_writer().set_limit(&log);
         let never = *lock(&self.world.local.never);
         cursor.begin(never.is_some());
         never.into_iter().for_each(|why| self.world.log_writer().show_bare(why));

@@ -85,23 +85,25 @@ impl LogWriter<'_> {
             .then(|| (load(&self.world.local.touched), load(&self.world.local.most)))
     }
 
-    pub(super) fn limit(self, log: &Log) -> u64 {
+    fn limit(self, log: &Log) -> u64 {
         let live = self.world.segments.layout().heap_len as u64;
         let limit = self.world.settings.log_limit.unwrap_or((live / 4).max(LEAST));
         let capacity = self.world.far_logs().map_or(log.capacity() as u64, |far| far.most());
         limit.min(capacity)
     }
 
+    /// Sets the limit of the own log, and of what far PEs append to their mirrors.
+    pub(super) fn set_limit(self, log: &Log) {
+        let limit = self.limit(log);
+        self.world.local.limit.store(limit, Ordering::Relaxed);
+        self.world.far_logs().into_iter().for_each(|far| far.set_limit(limit));
+    }
+
     /// Reports a full log at once; the size that it would have needed is known at the next
     /// checkpoint.
     fn report_full_log(self, need: u64) {
-        if !self.world.local.said_full.swap(true, Ordering::Relaxed) {
-            let (me, limit) = (self.world.me(), self.world.local.limit.load(Ordering::Relaxed));
-            complain(&format!(
-                "the log of PE {me} is full: it needs {need} bytes so far, and \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
-            ));
-        }
+        let limit = self.world.local.limit.load(Ordering::Relaxed);
+        self.world.local.said_full.report(self.world.me(), need, limit);
     }
 
     /// Reports, at the end of an interval, the size that the log would have needed.

@@ -100,7 +100,7 @@ impl<'a> LogMeetings<'a> {
     pub(crate) fn begin_replay(self) {
         let (log, cursor) = (self.world.call_log().own_log(), &self.world.local.cursor);
         self.world.local.era.store(log.get(Word::Era), Ordering::Relaxed);
-        self.world.local.limit.store(self.world.log_writer().limit(&log), Ordering::Relaxed);
+        self.world.log_writer().set_limit(&log);
         let mut state = lock(&self.world.local.meetings);
         let mut meetings = None;
         let replay = Replay::begin(&self.world, self.world.me(), self.world.n_pes(), |found| {

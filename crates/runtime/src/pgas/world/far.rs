@@ -10,7 +10,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
@@ -24,6 +25,8 @@ use raidshmem_segment::log::{Log, NO_INTERVAL, Word, bytes_for};
 use raidshmem_segment::{Segment, bytes};
 use raidshmem_sys::lock;
 use serde::{Deserialize, Serialize};
+
+use super::local::FullLog;
 
 /// Bits of the first byte of a fragment.
 const FIRST: u8 = 1;
@@ -110,12 +113,21 @@ pub(in crate::pgas) struct FarLogs {
     me: Pe,
     n_pes: usize,
     job: u64,
+    /// The most bytes of operations in all mirrors, and those that the interval needs.
+    limit: AtomicU64,
+    need: AtomicU64,
+    full: Arc<FullLog>,
     state: Mutex<FarState>,
 }
 
 impl FarLogs {
     /// Takes over the mirrors of the predecessor; without one, there are none.
-    pub fn new(own: &'static Segment, (me, n_pes, job): (Pe, usize, u64), kept: bool) -> FarLogs {
+    pub fn new(
+        own: &'static Segment,
+        (me, n_pes, job): (Pe, usize, u64),
+        kept: bool,
+        full: Arc<FullLog>,
+    ) -> FarLogs {
         let mut peers = Vec::new();
         for pe in Pe::all(n_pes) {
             let mirror = own.mirror(pe, n_pes);
@@ -131,7 +143,8 @@ impl FarLogs {
         };
         let state =
             FarState { own: own_interval, open: false, peers, held: VecDeque::new(), tickets: 0 };
-        FarLogs { own, me, n_pes, job, state: Mutex::new(state) }
+        let (limit, need) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        FarLogs { own, me, n_pes, job, limit, need, full, state: Mutex::new(state) }
     }
 
     /// Returns the mirror of the log of PE `pe`.
@@ -146,6 +159,16 @@ impl FarLogs {
         self.mirror(self.me).capacity() as u64 / 2
     }
 
+    /// Sets the most bytes of operations in all mirrors.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of operations in this interval.
+    pub fn need(&self) -> u64 {
+        self.need.load(Ordering::Relaxed)
+    }
+
     // ---- the own interval ---------------------------------------------------------------------
 
     /// Begins an interval of the own log: takes the messages that have waited for it. Returns the
@@ -153,6 +176,7 @@ impl FarLogs {
     pub fn begin(&self, own: LogInterval) -> Outgoing {
         let mut state = lock(&self.state);
         state.own = own;
+        self.need.store(0, Ordering::Relaxed);
         for peer in &mut state.peers {
             (peer.sent, peer.acked, peer.bytes) = (0, 0, 0);
             peer.waiting.clear();
@@ -284,7 +308,10 @@ impl FarLogs {
         if mirror.against().is_empty() {
             mirror.set_against(&words.against);
         }
-        mirror.set(Word::Met, words.met.max(mirror.get(Word::Met)));
+        // A meeting with a record is known by that.
+        if words.bare_from <= words.met {
+            mirror.set(Word::Met, words.met.max(mirror.get(Word::Met)));
+        }
     }
 
     /// Appends a record to the mirror, and carries it out. Returns the value found.
@@ -292,11 +319,14 @@ impl FarLogs {
         let head = record.record;
         let from = mirror.get(Word::Tail) as usize;
         let size = bytes_for(head.len as usize);
-        let room = match head.kind {
-            Kind::Meeting => mirror.capacity(),
-            _ => self.most() as usize,
+        let is_in = match head.kind {
+            Kind::Meeting => from + size <= mirror.capacity(),
+            _ => {
+                let need = self.need.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+                let is_allowed = need <= self.limit.load(Ordering::Relaxed);
+                is_allowed && from + size <= self.most() as usize
+            }
         };
-        let is_in = from + size <= room;
         if is_in {
             mirror.write_payload(from, record.payload.get(..head.len as usize).unwrap_or(&[]));
             if head.kind == Kind::Atomic {
@@ -304,7 +334,8 @@ impl FarLogs {
             }
             mirror.append(from, &LogRecord { time: now(), ..head });
         } else if mirror.against().is_empty() {
-            let bytes = (from + size) as u64;
+            let bytes = self.need();
+            self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed));
             mirror.set_against(&Reason::Overflow { bytes }.to_string());
         }
         peer.number = record.number;

@@ -13,6 +13,7 @@ use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
 
+use super::super::complain::complain;
 use super::far::FarLogs;
 
 /// The progress of a substitute in the logs.
@@ -144,6 +145,22 @@ impl ReplayState {
     }
 }
 
+/// The report of a full log, once for a process.
+#[derive(Debug, Default)]
+pub(in crate::pgas) struct FullLog(AtomicBool);
+
+impl FullLog {
+    /// Reports that the log of PE `me` needs `need` bytes so far.
+    pub fn report(&self, me: Pe, need: u64, limit: u64) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            complain(&format!(
+                "the log of PE {me} is full: it needs {need} bytes so far, and \
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
+            ));
+        }
+    }
+}
+
 /// The logging state of a PE.
 #[derive(Debug)]
 pub struct Local {
@@ -170,7 +187,7 @@ pub struct Local {
     pub(in crate::pgas) meetings: Mutex<ReplayState>,
     pub(in crate::pgas) replay: Mutex<TimedReplay>,
     /// True if the full log, and the size that it would have needed, have been reported.
-    pub(in crate::pgas) said_full: AtomicBool,
+    pub(in crate::pgas) said_full: Arc<FullLog>,
     pub(in crate::pgas) said_need: AtomicBool,
     /// The reason that this PE cannot log anything, if so.
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
@@ -197,7 +214,7 @@ impl Local {
             mapped: AtomicU64::new(0),
             meetings: Mutex::new(meetings),
             replay: Mutex::default(),
-            said_full: AtomicBool::new(false),
+            said_full: Arc::default(),
             said_need: AtomicBool::new(false),
             never: Mutex::new(None),
             far: None,
