@@ -283,6 +283,16 @@ rules! {
     ViewNotShared = "view-not-shared", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
     /// A checkpoint does not reset the words of meetings without records.
     WordsKept = "words-kept", explorer, "replay::explore::a_lost_pe_rolls_back_locally";
+    /// A message that a substitute sends again is carried out again.
+    FarTakenTwice = "far-taken-twice", simulator, "local::lost_pes_roll_back";
+    /// A substitute takes messages of far PEs in its replay.
+    FarNotHeld = "far-not-held", simulator, "local::lost_pes_roll_back";
+    /// A message of an interval that this PE has not come to is dropped.
+    FarEarlyDropped = "far-early-dropped", simulator, "local::lost_pes_roll_back";
+    /// A substitute is not sent the messages that were lost with its predecessor.
+    FarNotSentAgain = "far-not-sent-again", simulator, "local::lost_pes_roll_back";
+    /// The time at which a PE leaves a meeting with far PEs is not recorded.
+    LeavingForgotten = "leaving-forgotten", simulator, "local::lost_pes_roll_back";
     /// A substitute does not write on to the replica of its predecessor's log.
     ReplicaLeft = "replica-left", simulator, "local::lost_pes_roll_back";
     /// A substitute at the end of the job does not come to the last meeting of its view.

@@ -20,10 +20,11 @@
 //! out once, whichever processes of both PEs sent and received it; a message of an earlier interval
 //! changes nothing.
 //!
-//! Left out: transport and memory (`pgas/far.rs` and `pgas/world/far.rs` in the crate
-//! `raidshmem-runtime`).
+//! Left out: the transport of messages.
 
 #![allow(missing_docs)] // the comment of each message covers its fields
+
+pub mod links;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,13 @@ pub struct NumberedRecord {
     pub met: u64,
 }
 
+impl NumberedRecord {
+    /// Returns the bytes that it counts for while it is under way.
+    pub fn bytes(&self) -> usize {
+        size_of::<NumberedRecord>() + self.payload.len()
+    }
+}
+
 /// A message between PEs that do not map each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FarMessage {
@@ -82,49 +90,4 @@ pub enum FarMessage {
     Done { number: u64, old: u64 },
     /// The requested bytes.
     Bytes { ticket: u64, bytes: Vec<u8> },
-}
-
-/// The intervals that decide on a message, and the state of the receiver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Receiver {
-    /// The interval of its own log.
-    pub own: LogInterval,
-    /// True unless it replays its log, or all PEs roll back.
-    pub open: bool,
-    /// The interval of its mirror of the sender's log.
-    pub mirror: LogInterval,
-    /// The number of the last record there.
-    pub number: u64,
-}
-
-/// The fate of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// It is taken.
-    Take,
-    /// It is a record that has been taken before: its acknowledgement is repeated.
-    Again,
-    /// It waits for this PE.
-    Hold,
-    /// It is void.
-    Drop,
-}
-
-impl Receiver {
-    /// Decides on a message that belongs to this interval of its sender.
-    pub fn admit(&self, interval: LogInterval, message: &FarMessage) -> Admission {
-        let is_current = interval == self.own;
-        match message {
-            FarMessage::Done { .. } | FarMessage::Bytes { .. } if is_current => Admission::Take,
-            FarMessage::Done { .. } | FarMessage::Bytes { .. } => Admission::Drop,
-            _ if interval > self.own => Admission::Hold,
-            FarMessage::Words(_) if interval < self.mirror => Admission::Drop,
-            FarMessage::Words(_) => Admission::Take,
-            _ if !is_current || self.mirror != interval => Admission::Drop,
-            _ if !self.open => Admission::Hold,
-            FarMessage::Record(record) if record.number <= self.number => Admission::Again,
-            FarMessage::Record(record) if record.number > self.number + 1 => Admission::Drop,
-            _ => Admission::Take,
-        }
-    }
 }

@@ -62,7 +62,8 @@ pub fn meet<P: MeetingPort>(
     };
     let Some(time) = time else { return without_records(port).map(|()| None) };
     port.keep_parts()?;
-    let time = if port.has_far() { left(port)? } else { time };
+    let is_noted = port.has_far() && !port.breaks(Mutant::LeavingForgotten);
+    let time = if is_noted { left(port)? } else { time };
     if port.way() == LogMode::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
         port.apply(time)?;
     }

@@ -172,7 +172,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn count_far(&mut self, to: Pe) -> Result<(), Cut> {
-        self.world.far_logs().into_iter().for_each(|far| far.count(to));
+        self.world.far_logs().into_iter().for_each(|far| far.links().count_sent(to));
         Ok(())
     }
 

@@ -5,22 +5,25 @@
 //! record is on its way; a quiet waits for all acknowledgements. What a dead process has not
 //! acknowledged is sent to its substitute.
 //!
-//! Left out: the mirrors and the messages (`world/far.rs`).
+//! Left out: the mirrors and the transport (`world/far.rs`).
 
 #![forbid(unsafe_code)]
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::replay::far::{LogInterval, NumberedRecord};
-use raidshmem_core::replay::log::{Kind, LogRecord};
+use raidshmem_core::replay::far::{FarMessage, LogInterval, NumberedRecord};
+use raidshmem_core::replay::log::LogRecord;
 use raidshmem_segment::log::Word;
+use raidshmem_sys::lock;
 
 use super::World;
 use super::caller::{Caller, Cut};
-use super::world::far::{FarLogs, Outgoing};
+use super::world::far::FarLogs;
 use super::world::local::MeetingGroup;
 
 /// The most bytes to one PE that are not acknowledged, beyond one record.
 const WINDOW: usize = 4 << 20;
+/// The most bytes of a put in a record.
+const PUT_MAX: usize = 1 << 28;
 
 impl World {
     /// Returns the mirrors of the logs of far PEs, if the job has any.
@@ -39,23 +42,26 @@ impl World {
         Pe::all(self.n_pes()).filter(|&pe| self.is_far(pe))
     }
 
-    /// Sends fragments. Those that are lost with a process are sent to its substitute.
-    fn send_far(&self, pe: Pe, fragments: &[Vec<u8>]) {
-        let engine = self.comm.engine();
-        let _ = engine.map(|engine| fragments.iter().try_for_each(|part| engine.tell(pe, part)));
+    /// Passes a message to the engine. If it is lost with a process, the substitute gets it.
+    fn pass_far(&self, far: &FarLogs, pe: Pe, message: &FarMessage) {
+        let Some(engine) = self.comm.engine() else { return };
+        let _ = far.fragments(message).iter().try_for_each(|part| engine.tell(pe, part));
     }
 
-    fn send_all(&self, outgoing: Outgoing) {
-        outgoing.into_iter().for_each(|(pe, part)| self.send_far(pe, &[part]));
+    fn pass_answers(&self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
+        let _in_order = lock(&far.sending);
+        answers.iter().for_each(|(pe, answer)| self.pass_far(far, *pe, answer));
     }
 
     /// Sends new processes of far PEs what they lack.
     pub(super) fn tell_new_processes(&self) {
         let Some(far) = self.far_logs() else { return };
+        let _in_order = lock(&far.sending);
+        let words = far.words(self.members.incarnation());
         for (pe, process) in self.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
-            if let Some(parts) = far.untold(pe, process) {
-                self.send_far(pe, &far.words(self.members.incarnation()));
-                self.send_far(pe, &parts);
+            if let Some(messages) = far.untold(pe, process) {
+                let all = std::iter::once(&words).chain(&messages);
+                all.for_each(|message| self.pass_far(far, pe, message));
             }
         }
     }
@@ -63,8 +69,9 @@ impl World {
     /// Sends the words of the own log to all far PEs.
     pub(super) fn tell_words(&self) {
         let Some(far) = self.far_logs() else { return };
+        let _in_order = lock(&far.sending);
         let words = far.words(self.members.incarnation());
-        self.far_pes().for_each(|pe| self.send_far(pe, &words));
+        self.far_pes().for_each(|pe| self.pass_far(far, pe, &words));
     }
 
     /// Begins an interval of the own log, and takes what has waited for it.
@@ -72,20 +79,23 @@ impl World {
         let Some(far) = self.far_logs() else { return };
         let answers = far.begin(interval);
         self.tell_new_processes();
-        self.send_all(answers);
+        self.pass_answers(far, answers);
     }
 
     /// Takes messages of far PEs again, at the end of a replay.
     pub(super) fn open_far(&self) {
         if let Some(far) = self.far_logs() {
-            self.send_all(far.open());
+            self.pass_answers(far, far.open());
         }
     }
 
     /// Waits until all operations on far PEs are complete.
     pub(super) fn quiet_far(&self) {
         let Some(far) = self.far_logs().filter(|_| self.logs()) else { return };
-        let is_quiet = || self.far_pes().all(|pe| far.is_quiet(pe));
+        let is_quiet = || {
+            let links = far.links();
+            self.far_pes().all(|pe| links.is_quiet(pe))
+        };
         if !is_quiet() {
             // If all PEs roll back, the caller learns of it from its next checkpoint call.
             Caller::new(self, "shmem_quiet").wait(is_quiet).unwrap_or(());
@@ -97,10 +107,13 @@ impl Caller<'_> {
     /// Sends a record, and returns its number.
     fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
         let far = self.world.far_logs().ok_or(Cut)?;
-        let (number, parts) = far.note(pe, record, fetches);
-        self.world.send_far(pe, &parts);
-        if far.open_bytes(pe) > WINDOW {
-            self.wait(|| far.open_bytes(pe) <= WINDOW)?;
+        let in_order = lock(&far.sending);
+        let (number, message) = far.send(pe, record, fetches);
+        message.iter().for_each(|message| self.world.pass_far(far, pe, message));
+        drop(in_order);
+        let is_open = || far.links().open_bytes(pe) <= WINDOW;
+        if !is_open() {
+            self.wait(is_open)?;
         }
         Ok(number)
     }
@@ -110,10 +123,22 @@ impl Caller<'_> {
         NumberedRecord { number: 0, record, compared, payload: payload.to_vec(), met }
     }
 
-    /// Sends a put of `bytes`.
+    /// Sends a put of `bytes`, in as many records as it needs.
     pub(super) fn send_put(&self, record: LogRecord, bytes: &[u8]) -> Result<(), Cut> {
-        let record = LogRecord { len: bytes.len() as u32, ..record };
-        self.send(record.target(), self.numbered(record, 0, bytes), false).map(drop)
+        let send = |at: u64, part: &[u8]| {
+            let record = LogRecord { at, len: part.len() as u32, ..record };
+            self.send(record.target(), self.numbered(record, 0, part), false).map(drop)
+        };
+        if bytes.len() <= PUT_MAX {
+            return send(record.at, bytes);
+        }
+        let (block, step) = (record.block.0 as usize, record.block.1);
+        for (nth, block) in bytes.chunks(block.max(1)).enumerate() {
+            for (piece, part) in block.chunks(PUT_MAX).enumerate() {
+                send(record.at + nth as u64 * step + (piece * PUT_MAX) as u64, part)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends an atomic operation. Returns the value that it found, or zero unless it `fetches`.
@@ -129,8 +154,11 @@ impl Caller<'_> {
         if !fetches {
             return Ok(0);
         }
-        self.wait(|| far.found(pe, number).is_some())?;
-        Ok(far.found(pe, number).unwrap_or_default())
+        self.wait(|| far.links().found(pe, number).is_some())?;
+        let mut links = far.links();
+        let found = links.found(pe, number);
+        links.forget_found(pe, number);
+        Ok(found.unwrap_or_default())
     }
 
     /// Reads blocks of bytes of PE `pe`: their length, number, and distance.
@@ -142,9 +170,12 @@ impl Caller<'_> {
     ) -> Result<Vec<u8>, Cut> {
         let far = self.world.far_logs().ok_or(Cut)?;
         let shape = (block as u64, blocks as u64, step as u64);
-        self.world.send_far(pe, &far.request(pe, at as u64, shape));
-        self.wait(|| far.is_answered(pe))?;
-        Ok(far.answer(pe))
+        let in_order = lock(&far.sending);
+        let (ticket, message) = far.links().request(pe, at as u64, shape);
+        self.world.pass_far(far, pe, &message);
+        drop(in_order);
+        self.wait(|| far.links().is_answered(pe, ticket))?;
+        Ok(far.links().answer(pe, ticket))
     }
 
     /// Sends the contribution to a meeting, whose own record begins at `from`, to the members that
@@ -161,15 +192,13 @@ impl Caller<'_> {
             self.world.tell_words();
             return Ok(());
         };
-        debug_assert_eq!(found.record.kind, Kind::Meeting);
         let len = found.record.len as usize;
         let payload = self.world.segments.bytes_of(self.world.me(), found.payload, len);
         let is_in = |pe: &Pe| match group {
             MeetingGroup::World => true,
             MeetingGroup::Part { pes, .. } => pes.contains(pe),
         };
-        let members: Vec<Pe> = self.world.far_pes().filter(is_in).collect();
-        for pe in members {
+        for pe in self.world.far_pes().filter(is_in) {
             self.send(pe, self.numbered(found.record, 0, payload), false)?;
         }
         Ok(())
@@ -178,7 +207,6 @@ impl Caller<'_> {
     /// Waits until all far PEs have seen the words of the own log.
     pub(super) fn show_words(&self) -> Result<(), Cut> {
         self.world.tell_words();
-        let far: Vec<Pe> = self.world.far_pes().collect();
-        far.into_iter().try_for_each(|pe| self.read_far(pe, 0, (0, 0, 0)).map(drop))
+        self.world.far_pes().try_for_each(|pe| self.read_far(pe, 0, (0, 0, 0)).map(drop))
     }
 }

@@ -232,7 +232,7 @@ impl<'a> CallLog<'a> {
         };
         drop(meetings);
         *lock(&self.world.local.replay) = TimedReplay::default();
-        self.world.far_logs().into_iter().for_each(FarLogs::end);
+        self.world.far_logs().into_iter().for_each(|far| far.links().end());
         log.clear((era, interval.0), place);
         let met = lock(&self.world.local.meetings).met;
         log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new

@@ -1,23 +1,22 @@
 //! The mirrors of the logs of PEs that are not mapped here, and the messages on their way to these
 //! PEs (`core/replay/far.rs`).
 //!
-//! Messages are cut into fragments. A PE sends in two streams, that of the thread of the program
+//! Messages are cut into fragments. A PE sends in two streams, that of the threads of the program
 //! and that of the engine, each in order.
 //!
 //! Invariants: the mirrors lie in the own segment, so they outlive this process; only the holder of
-//! the lock writes them. No code calls the engine with the lock held, since the engine calls here.
+//! the lock writes them. No code calls the engine with that lock held, since the engine calls here.
 
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::far::{
-    Admission, FarMessage, LogInterval, LogWords, NumberedRecord, Receiver,
-};
+use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_fabric::TOLD_MAX;
@@ -36,13 +35,13 @@ const BACK: u8 = 4;
 
 /// A message with the interval that it belongs to.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sealed {
+struct Sealed<M> {
     interval: LogInterval,
-    message: FarMessage,
+    message: M,
 }
 
-/// Encodes a message as fragments.
-fn fragments(interval: LogInterval, message: FarMessage, stream: u8) -> Vec<Vec<u8>> {
+/// Cuts a message into fragments.
+fn fragments(interval: LogInterval, message: &FarMessage, stream: u8) -> Vec<Vec<u8>> {
     let sealed = Sealed { interval, message };
     let bytes = postcard::to_allocvec(&sealed).expect("plain data is encoded");
     let pieces = bytes.chunks(TOLD_MAX - 1);
@@ -56,59 +55,15 @@ fn fragments(interval: LogInterval, message: FarMessage, stream: u8) -> Vec<Vec<
 }
 
 /// The fragments of a message that has not arrived whole, and the process that sends it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Partial {
     incarnation: Incarnation,
     bytes: Vec<u8>,
 }
 
-/// The state of a far PE.
-#[derive(Debug, Default)]
-struct FarPeer {
-    partial: [Partial; 2],
-    /// The number of the last record in the mirror, and its place.
-    number: u64,
-    last: Option<usize>,
-    /// The last meeting in the mirror.
-    meeting: Option<usize>,
-    /// The number of the last record sent, and of the last one acknowledged.
-    sent: u64,
-    acked: u64,
-    /// The records that are not acknowledged, as fragments, and their bytes.
-    waiting: VecDeque<(u64, Vec<Vec<u8>>)>,
-    bytes: usize,
-    /// The value found by the last atomic operation that was acknowledged.
-    old: u64,
-    /// The request for bytes under way, and its answer.
-    request: Option<(u64, Vec<Vec<u8>>)>,
-    answer: Option<Vec<u8>>,
-    /// The process that has been sent all of these.
-    told: Option<Incarnation>,
-}
-
-/// A message that waits until this PE can take it.
+/// The mirrors of far PEs in the own memory.
 #[derive(Debug)]
-struct Held {
-    pe: Pe,
-    sealed: Sealed,
-}
-
-#[derive(Debug)]
-struct FarState {
-    /// The interval of the own log.
-    own: LogInterval,
-    open: bool,
-    peers: Vec<FarPeer>,
-    held: VecDeque<Held>,
-    tickets: u64,
-}
-
-/// Fragments to be passed to a PE.
-pub(in crate::pgas) type Outgoing = Vec<(Pe, Vec<u8>)>;
-
-/// The mirrors of far PEs, and the messages to them.
-#[derive(Debug)]
-pub(in crate::pgas) struct FarLogs {
+struct Mirrors {
     own: &'static Segment,
     me: Pe,
     n_pes: usize,
@@ -117,384 +72,257 @@ pub(in crate::pgas) struct FarLogs {
     limit: AtomicU64,
     need: AtomicU64,
     full: Arc<FullLog>,
-    state: Mutex<FarState>,
+}
+
+/// The mirrors of far PEs, and the messages to them.
+#[derive(Debug)]
+pub(in crate::pgas) struct FarLogs {
+    mirrors: Mirrors,
+    links: Mutex<FarLinks>,
+    partial: Mutex<Vec<[Partial; 2]>>,
+    /// Held by a thread of the program while it sends, so that messages leave in order.
+    pub sending: Mutex<()>,
 }
 
 impl FarLogs {
-    /// Takes over the mirrors of the predecessor; without one, there are none.
+    /// Takes over the mirrors of the predecessor if they are `kept`.
     pub fn new(
         own: &'static Segment,
         (me, n_pes, job): (Pe, usize, u64),
         kept: bool,
         full: Arc<FullLog>,
     ) -> FarLogs {
-        let mut peers = Vec::new();
+        let interval = if kept { own.log(n_pes).interval() } else { LogInterval::default() };
+        let mut links = FarLinks::new(n_pes, interval);
         for pe in Pe::all(n_pes) {
             let mirror = own.mirror(pe, n_pes);
-            if !kept {
+            if !kept || !mirror.is_of(job, pe) {
                 mirror.set(Word::Job, 0);
                 mirror.clear((0, NO_INTERVAL), CallPlace::NONE);
             }
-            peers.push(FarPeer::of(&mirror, kept && mirror.is_of(job, pe)));
+            let mut at = 0;
+            while let Some(found) = mirror.read(at) {
+                links.count_kept(pe, found.record.kind, found.from);
+                at = found.next;
+            }
         }
-        let own_interval = match kept {
-            true => own.log(n_pes).interval(),
-            false => LogInterval::default(),
-        };
-        let state =
-            FarState { own: own_interval, open: false, peers, held: VecDeque::new(), tickets: 0 };
         let (limit, need) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        FarLogs { own, me, n_pes, job, limit, need, full, state: Mutex::new(state) }
+        let mirrors = Mirrors { own, me, n_pes, job, limit, need, full };
+        let partial = Mutex::new(vec![Default::default(); n_pes]);
+        FarLogs { mirrors, links: Mutex::new(links), partial, sending: Mutex::default() }
     }
 
     /// Returns the mirror of the log of PE `pe`.
     #[inline]
     pub fn mirror(&self, pe: Pe) -> Log<'static> {
-        self.own.mirror(pe, self.n_pes)
+        self.mirrors.of(pe)
     }
 
-    /// Returns the most bytes of a log whose mirrors hold its meetings, and of the operations in a
-    /// mirror.
+    /// Returns the links with far PEs.
+    pub fn links(&self) -> MutexGuard<'_, FarLinks> {
+        lock(&self.links)
+    }
+
+    /// Returns the most bytes of a log whose meetings the mirrors hold.
     pub fn most(&self) -> u64 {
-        self.mirror(self.me).capacity() as u64 / 2
+        self.mirrors.most()
     }
 
     /// Sets the most bytes of operations in all mirrors.
     pub fn set_limit(&self, limit: u64) {
-        self.limit.store(limit, Ordering::Relaxed);
+        self.mirrors.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Returns the bytes of operations in this interval.
     pub fn need(&self) -> u64 {
-        self.need.load(Ordering::Relaxed)
+        self.mirrors.need.load(Ordering::Relaxed)
     }
 
-    // ---- the own interval ---------------------------------------------------------------------
-
-    /// Begins an interval of the own log: takes the messages that have waited for it. Returns the
-    /// answers.
-    pub fn begin(&self, own: LogInterval) -> Outgoing {
-        let mut state = lock(&self.state);
-        state.own = own;
-        self.need.store(0, Ordering::Relaxed);
-        for peer in &mut state.peers {
-            (peer.sent, peer.acked, peer.bytes) = (0, 0, 0);
-            peer.waiting.clear();
-            (peer.request, peer.answer, peer.told) = (None, None, None);
-        }
-        drop(state);
-        self.open()
+    /// Begins an interval of the own log. Returns the answers to what has waited for it.
+    pub fn begin(&self, own: LogInterval) -> Vec<(Pe, FarMessage)> {
+        self.mirrors.need.store(0, Ordering::Relaxed);
+        self.links().begin(&mut &self.mirrors, own)
     }
 
-    /// Takes messages again, first those that were held. Returns the answers.
-    pub fn open(&self) -> Outgoing {
-        let mut state = lock(&self.state);
-        state.open = true;
-        let mut answers = Outgoing::new();
-        for Held { pe, sealed } in std::mem::take(&mut state.held) {
-            let interval = state.own;
-            let answer = self.take(&mut state, pe, sealed);
-            let parts = answer.into_iter().flat_map(|answer| fragments(interval, answer, 0));
-            answers.extend(parts.map(|part| (pe, part)));
-        }
-        answers
+    /// Takes messages again at the end of a replay. Returns the answers to those that were held.
+    pub fn open(&self) -> Vec<(Pe, FarMessage)> {
+        self.links().open(&mut &self.mirrors)
     }
 
-    /// Ends the own interval: what arrives from now on waits for the next.
-    pub fn end(&self) {
-        let mut state = lock(&self.state);
-        (state.own, state.open) = (LogInterval::default(), false);
+    /// Numbers a record for PE `pe`. Returns the message to send, if any.
+    pub fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> (u64, Option<FarMessage>) {
+        self.links().send(&&self.mirrors, pe, record, fetches)
     }
 
-    /// Holds what arrives from now on.
-    pub fn close(&self) {
-        lock(&self.state).open = false;
+    /// Returns the messages for a new process of PE `pe`, if it has not been sent them.
+    pub fn untold(&self, pe: Pe, process: Incarnation) -> Option<Vec<FarMessage>> {
+        self.links().untold(&&self.mirrors, pe, process)
     }
 
-    // ---- arrivals -----------------------------------------------------------------------------
+    /// Cuts a message of the program's thread into fragments.
+    pub fn fragments(&self, message: &FarMessage) -> Vec<Vec<u8>> {
+        let interval = self.links().interval();
+        fragments(interval, message, 0)
+    }
 
     /// Receives a fragment from this process of PE `pe`. Returns the fragments of the answer.
     pub fn receive(&self, pe: Pe, incarnation: Incarnation, fragment: &[u8]) -> Vec<Vec<u8>> {
-        let Some((&flags, piece)) = fragment.split_first() else { return Vec::new() };
-        let state = &mut *lock(&self.state);
-        let Some(peer) = state.peers.get_mut(pe.at()) else { return Vec::new() };
-        let partial = &mut peer.partial[usize::from(flags & BACK != 0)];
+        let whole = self.joined(pe, incarnation, fragment);
+        let sealed = whole.and_then(|whole| postcard::from_bytes::<Sealed<_>>(&whole).ok());
+        let Some(Sealed { interval, message }) = sealed else { return Vec::new() };
+        let answer = self.links().receive(&mut &self.mirrors, pe, (interval, message));
+        answer.map_or_else(Vec::new, |answer| fragments(interval, &answer, BACK))
+    }
+
+    /// Adds a fragment to those before; returns the message that it completes.
+    fn joined(&self, pe: Pe, incarnation: Incarnation, fragment: &[u8]) -> Option<Vec<u8>> {
+        let (&flags, piece) = fragment.split_first()?;
+        let mut partial = lock(&self.partial);
+        let partial = &mut partial.get_mut(pe.at())?[usize::from(flags & BACK != 0)];
         if incarnation < partial.incarnation {
-            return Vec::new();
+            return None;
         }
         if flags & FIRST != 0 {
             *partial = Partial { incarnation, bytes: Vec::new() };
         }
         partial.bytes.extend_from_slice(piece);
-        if flags & LAST == 0 {
-            return Vec::new();
-        }
-        let whole = std::mem::take(&mut partial.bytes);
-        let Ok(sealed) = postcard::from_bytes::<Sealed>(&whole) else { return Vec::new() };
-        let interval = sealed.interval;
-        let answer = self.take(state, pe, sealed);
-        answer.into_iter().flat_map(|answer| fragments(interval, answer, BACK)).collect()
+        (flags & LAST != 0).then(|| std::mem::take(&mut partial.bytes))
     }
 
-    /// Takes, holds or drops a message of PE `pe`. Returns the answer.
-    fn take(&self, state: &mut FarState, pe: Pe, sealed: Sealed) -> Option<FarMessage> {
-        let mirror = self.mirror(pe);
-        let (own, open) = (state.own, state.open);
-        let peer = &mut state.peers[pe.at()];
-        let receiver = Receiver { own, open, mirror: mirror.interval(), number: peer.number };
-        match receiver.admit(sealed.interval, &sealed.message) {
-            Admission::Drop => None,
-            Admission::Hold => {
-                state.held.push_back(Held { pe, sealed });
-                None
-            }
-            Admission::Again => match sealed.message {
-                FarMessage::Record(record) => {
-                    let is_last = record.number == peer.number;
-                    let found = |from| mirror.found(from).old;
-                    let old = peer.last.filter(|_| is_last).map_or(0, found);
-                    Some(FarMessage::Done { number: record.number, old })
-                }
-                _ => None,
-            },
-            Admission::Take => match sealed.message {
-                FarMessage::Words(words) => {
-                    self.take_words(peer, (pe, &mirror), sealed.interval, &words);
-                    None
-                }
-                FarMessage::Record(record) => {
-                    let old = self.take_record(peer, &mirror, &record);
-                    Some(FarMessage::Done { number: record.number, old })
-                }
-                FarMessage::Read { ticket, at, block, blocks, step } => {
-                    let block = |nth: u64| bytes::read(self.own, at + nth * step, block);
-                    let bytes = (0..blocks).filter_map(block).flatten().collect();
-                    Some(FarMessage::Bytes { ticket, bytes })
-                }
-                FarMessage::Done { number, old } => {
-                    peer.done(number, old);
-                    self.own.log(self.n_pes).take(pe, peer.acked);
-                    None
-                }
-                FarMessage::Bytes { ticket, bytes } => {
-                    if peer.request.as_ref().is_some_and(|(awaited, _)| *awaited == ticket) {
-                        (peer.request, peer.answer) = (None, Some(bytes));
-                    }
-                    None
-                }
-            },
-        }
+    /// Returns the words of the own log.
+    pub fn words(&self, incarnation: Incarnation) -> FarMessage {
+        let log = self.mirrors.own.log(self.mirrors.n_pes);
+        FarMessage::Words(LogWords {
+            incarnation,
+            stage: log.get(Word::Stage),
+            met: log.get(Word::Met),
+            bare_from: log.get(Word::BareFrom),
+            against: log.against(),
+        })
+    }
+}
+
+impl Mirrors {
+    #[inline]
+    fn of(&self, pe: Pe) -> Log<'static> {
+        self.own.mirror(pe, self.n_pes)
     }
 
-    fn take_words(
-        &self,
-        peer: &mut FarPeer,
-        (pe, mirror): (Pe, &Log),
-        interval: LogInterval,
-        words: &LogWords,
-    ) {
-        if mirror.interval() != interval || !mirror.is_of(self.job, pe) {
-            mirror.clear((interval.era, interval.checkpoint), CallPlace::NONE);
-            mirror.set(Word::Job, self.job);
-            mirror.set(Word::Owner, u64::from(pe.0) + 1);
-            (peer.number, peer.last, peer.meeting) = (0, None, None);
+    /// Half of a mirror is for operations, half for meetings, which must all find room.
+    fn most(&self) -> u64 {
+        self.of(self.me).capacity() as u64 / 2
+    }
+
+    fn has_room(&self, mirror: &Log, record: &LogRecord) -> bool {
+        let size = bytes_for(record.len as usize) as u64;
+        let end = mirror.get(Word::Tail) + size;
+        if record.kind == Kind::Meeting {
+            return end <= mirror.capacity() as u64;
         }
+        let need = self.need.fetch_add(size, Ordering::Relaxed) + size;
+        need <= self.limit.load(Ordering::Relaxed) && end <= self.most()
+    }
+}
+
+impl MirrorPort for &Mirrors {
+    fn interval(&self, pe: Pe) -> LogInterval {
+        self.of(pe).interval()
+    }
+
+    fn clear(&mut self, pe: Pe, interval: LogInterval) {
+        let mirror = self.of(pe);
+        mirror.set(Word::Job, self.job);
+        mirror.set(Word::Owner, u64::from(pe.0) + 1);
+        mirror.clear((interval.era, interval.checkpoint), CallPlace::NONE);
+    }
+
+    fn set_words(&mut self, pe: Pe, words: &LogWords) {
+        let mirror = self.of(pe);
         let (known, _) = mirror.stage();
         if words.incarnation.0 < known {
-            return; // of an earlier process
+            return;
         }
         mirror.set(Word::Stage, words.stage);
-        mirror.set(Word::BareFrom, words.bare_from.min(mirror.get(Word::BareFrom)));
         if mirror.against().is_empty() {
             mirror.set_against(&words.against);
         }
+        mirror.set(Word::BareFrom, words.bare_from.min(mirror.get(Word::BareFrom)));
         // A meeting with a record is known by that.
         if words.bare_from <= words.met {
-            mirror.set(Word::Met, words.met.max(mirror.get(Word::Met)));
+            self.set_met(pe, words.met);
         }
     }
 
-    /// Appends a record to the mirror, and carries it out. Returns the value found.
-    fn take_record(&self, peer: &mut FarPeer, mirror: &Log, record: &NumberedRecord) -> u64 {
-        let head = record.record;
-        let from = mirror.get(Word::Tail) as usize;
-        let size = bytes_for(head.len as usize);
-        let is_in = match head.kind {
-            Kind::Meeting => from + size <= mirror.capacity(),
-            _ => {
-                let need = self.need.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
-                let is_allowed = need <= self.limit.load(Ordering::Relaxed);
-                is_allowed && from + size <= self.most() as usize
-            }
-        };
-        if is_in {
-            mirror.write_payload(from, record.payload.get(..head.len as usize).unwrap_or(&[]));
-            if head.kind == Kind::Atomic {
-                mirror.write_payload(from, &atomic_payload(record));
-            }
-            mirror.append(from, &LogRecord { time: now(), ..head });
-        } else if mirror.against().is_empty() {
-            let bytes = self.need();
+    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize> {
+        let (mirror, head) = (self.of(pe), record.record);
+        if !self.has_room(&mirror, &head) {
+            let bytes = self.need.load(Ordering::Relaxed);
             self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed));
-            mirror.set_against(&Reason::Overflow { bytes }.to_string());
-        }
-        peer.number = record.number;
-        peer.last = is_in.then_some(from);
-        let old = match head.kind {
-            Kind::Put => self.put(&head, &record.payload),
-            Kind::Atomic => self.change(mirror, peer.last, record),
-            _ => {
-                if is_in {
-                    mirror.link(peer.meeting, from);
-                    peer.meeting = Some(from);
-                }
-                0
+            if mirror.against().is_empty() {
+                mirror.set_against(&Reason::Overflow { bytes }.to_string());
             }
-        };
-        mirror.set(Word::Met, record.met.max(mirror.get(Word::Met)));
-        old
-    }
-
-    fn put(&self, head: &LogRecord, payload: &[u8]) -> u64 {
-        let (block, step) = ((head.block.0 as usize).max(1), head.block.1);
-        for (nth, bytes) in payload.chunks(block).enumerate() {
-            let _ = bytes::write(self.own, head.at + nth as u64 * step, bytes); // checked there
+            return None;
         }
-        0
+        let from = mirror.get(Word::Tail) as usize;
+        let len = head.len as usize;
+        match head.kind {
+            Kind::Atomic => {
+                let words = [0, 0, record.compared].map(u64::to_ne_bytes);
+                mirror.write_payload(from, &words.concat()[..len.min(24)]);
+            }
+            _ => mirror.write_payload(from, record.payload.get(..len).unwrap_or_default()),
+        }
+        mirror.append(from, &LogRecord { time: now(), ..head });
+        Some(from)
     }
 
-    fn change(&self, mirror: &Log, from: Option<usize>, record: &NumberedRecord) -> u64 {
+    fn link(&mut self, pe: Pe, last: Option<usize>, from: usize) {
+        self.of(pe).link(last, from);
+    }
+
+    fn set_met(&mut self, pe: Pe, met: u64) {
+        let mirror = self.of(pe);
+        mirror.set(Word::Met, met.max(mirror.get(Word::Met)));
+    }
+
+    fn put(&mut self, record: &NumberedRecord) {
+        let head = record.record;
+        let (block, step) = ((head.block.0 as usize).max(1), head.block.1);
+        for (nth, block) in record.payload.chunks(block).enumerate() {
+            let _ = bytes::write(self.own, head.at + nth as u64 * step, block); // the origin checks
+        }
+    }
+
+    fn change(&mut self, pe: Pe, from: Option<usize>, record: &NumberedRecord) -> u64 {
         let Some((word, change)) = record.record.change(record.compared) else { return 0 };
+        let mirror = self.of(pe);
         from.into_iter().for_each(|from| mirror.set_state(from, Carried::Underway));
         let old = self.own.update(word, change).unwrap_or_default();
         from.into_iter().for_each(|from| mirror.set_found(from, AtomicOutcome { old, seen: 0 }));
         old
     }
 
-    // ---- departures ---------------------------------------------------------------------------
-
-    /// Notes a record for PE `pe`, unless the predecessor of this process sent it, it was
-    /// acknowledged, and the program does not get the value found. Returns its number, and the
-    /// fragments to send.
-    pub fn note(&self, pe: Pe, mut record: NumberedRecord, fetches: bool) -> (u64, Vec<Vec<u8>>) {
-        let state = &mut *lock(&self.state);
-        let (own, peer) = (state.own, &mut state.peers[pe.at()]);
-        peer.sent += 1;
-        let number = peer.sent;
-        let is_known = number <= self.own.log(self.n_pes).has_taken(pe, own.checkpoint);
-        if is_known && !fetches {
-            peer.acked = number;
-            return (number, Vec::new());
-        }
-        record.number = number;
-        let parts = fragments(own, FarMessage::Record(record), 0);
-        peer.bytes += parts.iter().map(Vec::len).sum::<usize>();
-        peer.waiting.push_back((number, parts.clone()));
-        (number, parts)
+    fn found(&self, pe: Pe, from: usize) -> u64 {
+        self.of(pe).found(from).old
     }
 
-    /// Counts a record that was acknowledged to the predecessor of this process.
-    pub fn count(&self, pe: Pe) {
-        let peer = &mut lock(&self.state).peers[pe.at()];
-        peer.sent += 1;
-        peer.acked = peer.sent;
+    fn read(&self, at: u64, (block, blocks, step): (u64, u64, u64)) -> Vec<u8> {
+        let block = |nth: u64| bytes::read(self.own, at + nth * step, block);
+        (0..blocks).filter_map(block).flatten().collect()
     }
 
-    /// Notes a request for blocks of bytes of PE `pe`. Returns the fragments to send.
-    pub fn request(&self, pe: Pe, at: u64, (block, blocks, step): (u64, u64, u64)) -> Vec<Vec<u8>> {
-        let state = &mut *lock(&self.state);
-        state.tickets += 1;
-        let ticket = state.tickets;
-        let parts = fragments(state.own, FarMessage::Read { ticket, at, block, blocks, step }, 0);
-        let peer = &mut state.peers[pe.at()];
-        (peer.request, peer.answer) = (Some((ticket, parts.clone())), None);
-        parts
+    fn set_acknowledged(&mut self, pe: Pe, number: u64) {
+        self.own.log(self.n_pes).take(pe, number);
     }
 
-    /// Returns true if the answer to the request is there.
-    pub fn is_answered(&self, pe: Pe) -> bool {
-        lock(&self.state).peers[pe.at()].answer.is_some()
-    }
-
-    /// Returns the answer to the request.
-    pub fn answer(&self, pe: Pe) -> Vec<u8> {
-        lock(&self.state).peers[pe.at()].answer.take().unwrap_or_default()
-    }
-
-    /// Returns the value that the operation with this number found, if it is acknowledged.
-    pub fn found(&self, pe: Pe, number: u64) -> Option<u64> {
-        let peer = &lock(&self.state).peers[pe.at()];
-        (peer.acked >= number).then_some(peer.old)
-    }
-
-    /// Returns the bytes sent to PE `pe` that are not acknowledged.
-    pub fn open_bytes(&self, pe: Pe) -> usize {
-        lock(&self.state).peers[pe.at()].bytes
-    }
-
-    /// Returns true if PE `pe` has acknowledged all that was sent to it.
-    pub fn is_quiet(&self, pe: Pe) -> bool {
-        lock(&self.state).peers[pe.at()].waiting.is_empty()
-    }
-
-    /// Returns the fragments of the words of the own log, for another PE.
-    pub fn words(&self, incarnation: Incarnation) -> Vec<Vec<u8>> {
+    fn acknowledged(&self, pe: Pe) -> u64 {
         let log = self.own.log(self.n_pes);
-        let words = LogWords {
-            incarnation,
-            stage: log.get(Word::Stage),
-            met: log.get(Word::Met),
-            bare_from: log.get(Word::BareFrom),
-            against: log.against(),
-        };
-        fragments(lock(&self.state).own, FarMessage::Words(words), 0)
+        log.has_taken(pe, log.get(Word::Interval))
     }
 
-    /// Returns what a new process of PE `pe` has not been sent, after the words of the own log.
-    pub fn untold(&self, pe: Pe, process: Incarnation) -> Option<Vec<Vec<u8>>> {
-        let peer = &mut lock(&self.state).peers[pe.at()];
-        if peer.told.replace(process) == Some(process) {
-            return None;
-        }
-        let requests = peer.request.iter().map(|(_, parts)| parts);
-        let all = peer.waiting.iter().map(|(_, parts)| parts).chain(requests);
-        Some(all.flatten().cloned().collect())
+    fn breaks(&self, rule: Mutant) -> bool {
+        breaks(rule)
     }
-}
-
-impl FarPeer {
-    /// Returns the state of a PE whose mirror `is_kept`.
-    fn of(mirror: &Log, is_kept: bool) -> FarPeer {
-        let mut peer = FarPeer::default();
-        let mut at = 0;
-        while let Some(found) = mirror.read(at).filter(|_| is_kept) {
-            peer.number += 1;
-            peer.last = Some(found.from);
-            if found.record.kind == Kind::Meeting {
-                peer.meeting = Some(found.from);
-            }
-            at = found.next;
-        }
-        peer
-    }
-
-    fn done(&mut self, number: u64, old: u64) {
-        if number <= self.acked {
-            return;
-        }
-        (self.acked, self.old) = (number, old);
-        while self.waiting.front().is_some_and(|(sent, _)| *sent <= number) {
-            let parts = self.waiting.pop_front().map_or_else(Vec::new, |(_, parts)| parts);
-            self.bytes -= parts.iter().map(Vec::len).sum::<usize>();
-        }
-    }
-}
-
-/// Returns the payload of an atomic operation: the value found, its time, and the value that it
-/// compares with, as far as the record has space.
-fn atomic_payload(record: &NumberedRecord) -> Vec<u8> {
-    let words = [0, 0, record.compared].map(u64::to_ne_bytes);
-    words.concat()[..record.record.len as usize].to_vec()
 }
 
 /// Reads the clock by which records have their times.

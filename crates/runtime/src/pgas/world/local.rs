@@ -264,7 +264,7 @@ impl Local {
 
     pub(in crate::pgas) fn set_way(&self, way: LogMode) {
         if way == LogMode::Plain {
-            self.far.iter().for_each(|far| far.close()); // all PEs roll back
+            self.far.iter().for_each(|far| far.links().close()); // all PEs roll back
         }
         self.way.store(way as u8, Ordering::Relaxed);
     }

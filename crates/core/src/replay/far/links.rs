@@ -1,0 +1,373 @@
+//! The links of a PE with far ones: the fate of each message that arrives, and what is kept of
+//! those that leave.
+//!
+//! Invariants: those of [`super`]. The state here goes with the process, the mirrors stay: a
+//! substitute counts their records.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{FarMessage, LogInterval, LogWords, NumberedRecord};
+use crate::mutant::Mutant;
+use crate::quantity::{Incarnation, Pe};
+use crate::replay::log::Kind;
+
+/// The access to the mirrors, to the own log, and to the own memory.
+pub trait MirrorPort {
+    /// Returns the interval of the mirror of a PE's log.
+    fn interval(&self, pe: Pe) -> LogInterval;
+    /// Empties the mirror, and begins this interval.
+    fn clear(&mut self, pe: Pe, interval: LogInterval);
+    /// Sets the words of the mirror. Those of an earlier process change nothing.
+    fn set_words(&mut self, pe: Pe, words: &LogWords);
+    /// Appends a record with the present time; None if there is no room: this PE then no longer
+    /// rolls back locally.
+    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize>;
+    /// Links the meeting at `from` to the one before.
+    fn link(&mut self, pe: Pe, last: Option<usize>, from: usize);
+    /// Sets the last meeting of all PEs that the PE entered.
+    fn set_met(&mut self, pe: Pe, met: u64);
+    /// Writes the payload of a put to the own memory.
+    fn put(&mut self, record: &NumberedRecord);
+    /// Changes an own word, and notes before and after that in the record at `from`. Returns the
+    /// value found.
+    fn change(&mut self, pe: Pe, from: Option<usize>, record: &NumberedRecord) -> u64;
+    /// Returns the value found by the operation of the record at `from`.
+    fn found(&self, pe: Pe, from: usize) -> u64;
+    /// Reads blocks of own bytes: their offset, length, number, and distance.
+    fn read(&self, at: u64, shape: (u64, u64, u64)) -> Vec<u8>;
+    /// Notes in the own log that the PE has taken the records up to this number.
+    fn set_acknowledged(&mut self, pe: Pe, number: u64);
+    /// Returns that number.
+    fn acknowledged(&self, pe: Pe) -> u64;
+    /// Returns true if this rule is broken on purpose.
+    fn breaks(&self, rule: Mutant) -> bool;
+}
+
+/// The fate of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    /// It is taken.
+    Take,
+    /// It is a record that has been taken before: its acknowledgement is repeated.
+    Again,
+    /// It waits for this PE.
+    Hold,
+    /// It is void.
+    Drop,
+}
+
+/// The link with a PE.
+#[derive(Debug, Clone, Default)]
+struct Link {
+    /// The number of the last record in the mirror, and its place.
+    number: u64,
+    last: Option<usize>,
+    /// The value found by its operation, if this process carried it out.
+    old: Option<u64>,
+    /// The last meeting in the mirror.
+    meeting: Option<usize>,
+    /// The number of the last record sent.
+    sent: u64,
+    acked: u64,
+    /// The records that are not acknowledged, and their bytes.
+    waiting: VecDeque<NumberedRecord>,
+    bytes: usize,
+    /// The values found by operations whose callers wait for them.
+    found: BTreeMap<u64, Option<u64>>,
+    /// The requests for bytes, and the answers, by ticket.
+    requests: BTreeMap<u64, (FarMessage, Option<Vec<u8>>)>,
+    /// The process that has been sent all of these.
+    told: Option<Incarnation>,
+}
+
+/// The links of a PE with all others.
+#[derive(Debug, Clone)]
+pub struct FarLinks {
+    /// The interval of the own log.
+    own: LogInterval,
+    /// True unless this PE replays its log, or all PEs roll back.
+    open: bool,
+    links: Vec<Link>,
+    held: VecDeque<(Pe, LogInterval, FarMessage)>,
+    tickets: u64,
+}
+
+impl FarLinks {
+    /// Begins the links of a process whose predecessor left a log of this interval.
+    pub fn new(n_pes: usize, own: LogInterval) -> FarLinks {
+        let (links, held) = (vec![Link::default(); n_pes], VecDeque::new());
+        FarLinks { own, open: false, links, held, tickets: 0 }
+    }
+
+    /// Counts a record that the predecessor left in the mirror of a PE's log.
+    pub fn count_kept(&mut self, pe: Pe, kind: Kind, from: usize) {
+        let link = &mut self.links[pe.at()];
+        (link.number, link.last) = (link.number + 1, Some(from));
+        if kind == Kind::Meeting {
+            link.meeting = Some(from);
+        }
+    }
+
+    /// Returns the interval of the own log.
+    pub fn interval(&self) -> LogInterval {
+        self.own
+    }
+
+    // ---- the own interval ---------------------------------------------------------------------
+
+    /// Ends the own interval: what arrives from now on waits for the next.
+    pub fn end(&mut self) {
+        (self.own, self.open) = (LogInterval::default(), false);
+    }
+
+    /// Begins an interval of the own log. Takes what has waited for it; returns the answers.
+    pub fn begin(&mut self, port: &mut impl MirrorPort, own: LogInterval) -> Vec<(Pe, FarMessage)> {
+        self.own = own;
+        for link in &mut self.links {
+            (link.sent, link.acked, link.bytes, link.told) = (0, 0, 0, None);
+            link.waiting.clear();
+            link.found.clear();
+            link.requests.clear();
+        }
+        self.open(port)
+    }
+
+    /// Takes messages again, first those that were held. Returns the answers.
+    pub fn open(&mut self, port: &mut impl MirrorPort) -> Vec<(Pe, FarMessage)> {
+        self.open = true;
+        let held = std::mem::take(&mut self.held).into_iter();
+        held.filter_map(|(pe, interval, message)| {
+            Some((pe, self.receive(port, pe, (interval, message))?))
+        })
+        .collect()
+    }
+
+    /// Holds what arrives from now on.
+    pub fn close(&mut self) {
+        self.open = false;
+    }
+
+    // ---- arrivals -----------------------------------------------------------------------------
+
+    /// Decides on a message of PE `pe`, which belongs to this interval of its log.
+    fn admit(
+        &self,
+        port: &impl MirrorPort,
+        pe: Pe,
+        (interval, message): (LogInterval, &FarMessage),
+    ) -> Admission {
+        let (is_current, mirror) = (interval == self.own, port.interval(pe));
+        let number = self.links[pe.at()].number;
+        match message {
+            FarMessage::Done { .. } | FarMessage::Bytes { .. } if is_current => Admission::Take,
+            FarMessage::Done { .. } | FarMessage::Bytes { .. } => Admission::Drop,
+            _ if interval > self.own && port.breaks(Mutant::FarEarlyDropped) => Admission::Drop,
+            _ if interval > self.own => Admission::Hold,
+            FarMessage::Words(_) if interval < mirror => Admission::Drop,
+            FarMessage::Words(_) => Admission::Take,
+            _ if !is_current || mirror != interval => Admission::Drop,
+            _ if !self.open && !port.breaks(Mutant::FarNotHeld) => Admission::Hold,
+            FarMessage::Record(_) if port.breaks(Mutant::FarTakenTwice) => Admission::Take,
+            FarMessage::Record(record) if record.number <= number => Admission::Again,
+            FarMessage::Record(record) if record.number > number + 1 => Admission::Drop,
+            _ => Admission::Take,
+        }
+    }
+
+    /// Takes, holds or drops a message of PE `pe`. Returns the answer.
+    pub fn receive(
+        &mut self,
+        port: &mut impl MirrorPort,
+        pe: Pe,
+        (interval, message): (LogInterval, FarMessage),
+    ) -> Option<FarMessage> {
+        match self.admit(port, pe, (interval, &message)) {
+            Admission::Drop => None,
+            Admission::Hold => {
+                self.held.push_back((pe, interval, message));
+                None
+            }
+            Admission::Again => {
+                let FarMessage::Record(record) = message else { return None };
+                let link = &self.links[pe.at()];
+                let is_last = record.number == link.number;
+                let is_atomic = is_last && record.record.kind == Kind::Atomic;
+                let noted = || Some(port.found(pe, link.last?));
+                let old = if is_atomic { link.old.or_else(noted) } else { None };
+                Some(FarMessage::Done { number: record.number, old: old.unwrap_or_default() })
+            }
+            Admission::Take => self.take(port, pe, (interval, message)),
+        }
+    }
+
+    fn take(
+        &mut self,
+        port: &mut impl MirrorPort,
+        pe: Pe,
+        (interval, message): (LogInterval, FarMessage),
+    ) -> Option<FarMessage> {
+        let link = &mut self.links[pe.at()];
+        match message {
+            FarMessage::Words(words) => {
+                if port.interval(pe) != interval {
+                    port.clear(pe, interval);
+                    (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
+                }
+                port.set_words(pe, &words);
+                None
+            }
+            FarMessage::Record(record) => {
+                let old = link.take_record(port, pe, &record);
+                Some(FarMessage::Done { number: record.number, old })
+            }
+            FarMessage::Read { ticket, at, block, blocks, step } => {
+                let bytes = port.read(at, (block, blocks, step));
+                Some(FarMessage::Bytes { ticket, bytes })
+            }
+            FarMessage::Done { number, old } => {
+                link.done(number, old);
+                port.set_acknowledged(pe, link.acked);
+                None
+            }
+            FarMessage::Bytes { ticket, bytes } => {
+                let request = link.requests.get_mut(&ticket);
+                request.into_iter().for_each(|(_, answer)| *answer = Some(bytes.clone()));
+                None
+            }
+        }
+    }
+
+    // ---- departures ---------------------------------------------------------------------------
+
+    /// Numbers a record for PE `pe`. Returns the message to send; None if the predecessor of this
+    /// process sent it, it was acknowledged, and nobody waits for the value found.
+    pub fn send(
+        &mut self,
+        port: &impl MirrorPort,
+        pe: Pe,
+        mut record: NumberedRecord,
+        fetches: bool,
+    ) -> (u64, Option<FarMessage>) {
+        let link = &mut self.links[pe.at()];
+        link.sent += 1;
+        let number = link.sent;
+        record.number = number;
+        if number <= port.acknowledged(pe) && !fetches {
+            link.acked = number;
+            return (number, None);
+        }
+        if fetches {
+            link.found.insert(number, None);
+        }
+        link.bytes += record.bytes();
+        link.waiting.push_back(record.clone());
+        (number, Some(FarMessage::Record(record)))
+    }
+
+    /// Counts a record that was acknowledged to the predecessor of this process.
+    pub fn count_sent(&mut self, pe: Pe) {
+        let link = &mut self.links[pe.at()];
+        link.sent += 1;
+        link.acked = link.sent;
+    }
+
+    /// Returns the value that the operation with this number found, if it is acknowledged.
+    pub fn found(&self, pe: Pe, number: u64) -> Option<u64> {
+        self.links[pe.at()].found.get(&number).copied().flatten()
+    }
+
+    /// Forgets that value.
+    pub fn forget_found(&mut self, pe: Pe, number: u64) {
+        self.links[pe.at()].found.remove(&number);
+    }
+
+    /// Requests blocks of bytes of PE `pe`: their offset, length, number, and distance.
+    pub fn request(
+        &mut self,
+        pe: Pe,
+        at: u64,
+        (block, blocks, step): (u64, u64, u64),
+    ) -> (u64, FarMessage) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let message = FarMessage::Read { ticket, at, block, blocks, step };
+        self.links[pe.at()].requests.insert(ticket, (message.clone(), None));
+        (ticket, message)
+    }
+
+    /// Returns true if a request is answered.
+    pub fn is_answered(&self, pe: Pe, ticket: u64) -> bool {
+        self.links[pe.at()].requests.get(&ticket).is_some_and(|(_, answer)| answer.is_some())
+    }
+
+    /// Ends a request, and returns the answer.
+    pub fn answer(&mut self, pe: Pe, ticket: u64) -> Vec<u8> {
+        let request = self.links[pe.at()].requests.remove(&ticket);
+        request.and_then(|(_, answer)| answer).unwrap_or_default()
+    }
+
+    /// Returns the bytes sent to PE `pe` that are not acknowledged.
+    pub fn open_bytes(&self, pe: Pe) -> usize {
+        self.links[pe.at()].bytes
+    }
+
+    /// Returns true if PE `pe` has acknowledged all that was sent to it.
+    pub fn is_quiet(&self, pe: Pe) -> bool {
+        self.links[pe.at()].waiting.is_empty()
+    }
+
+    /// Returns the messages for a new process of PE `pe`, after the words of the own log; None if
+    /// it has been sent them.
+    pub fn untold(
+        &mut self,
+        port: &impl MirrorPort,
+        pe: Pe,
+        process: Incarnation,
+    ) -> Option<Vec<FarMessage>> {
+        let link = &mut self.links[pe.at()];
+        if link.told.replace(process) == Some(process) {
+            return None;
+        }
+        if port.breaks(Mutant::FarNotSentAgain) {
+            return Some(Vec::new());
+        }
+        let records = link.waiting.iter().cloned().map(FarMessage::Record);
+        let open = link.requests.values().filter(|(_, answer)| answer.is_none());
+        Some(records.chain(open.map(|(message, _)| message.clone())).collect())
+    }
+}
+
+impl Link {
+    /// Appends a record to the mirror, and then carries it out. Returns the value found.
+    fn take_record(&mut self, port: &mut impl MirrorPort, pe: Pe, record: &NumberedRecord) -> u64 {
+        let from = port.append(pe, record);
+        (self.number, self.last) = (record.number, from);
+        let old = match record.record.kind {
+            Kind::Put => {
+                port.put(record);
+                0
+            }
+            Kind::Atomic => port.change(pe, from, record),
+            _ => {
+                if let Some(from) = from {
+                    port.link(pe, self.meeting, from);
+                    self.meeting = Some(from);
+                }
+                0
+            }
+        };
+        port.set_met(pe, record.met);
+        self.old = Some(old);
+        old
+    }
+
+    fn done(&mut self, number: u64, old: u64) {
+        if let Some(found) = self.found.get_mut(&number) {
+            *found = Some(old);
+        }
+        self.acked = self.acked.max(number);
+        while self.waiting.front().is_some_and(|record| record.number <= number) {
+            self.bytes -= self.waiting.pop_front().map_or(0, |record| record.bytes());
+        }
+    }
+}
