@@ -23,7 +23,12 @@ pub fn said(outcome: &Outcome, word: &str) -> String {
 fn with_logs() -> Job {
     let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
     if std::env::var("RAIDSHMEM_OVER").is_ok() {
-        return job.args(&["--nodes", &std::env::var("RAIDSHMEM_OVER").unwrap(), "--fabric", "ucx"]);
+        return job.args(&[
+            "--nodes",
+            &std::env::var("RAIDSHMEM_OVER").unwrap(),
+            "--fabric",
+            "ucx",
+        ]);
     }
     job
 }

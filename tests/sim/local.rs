@@ -8,6 +8,7 @@
 //! Left out: engines, threads, and logs that get full. The parity always restores a snapshot.
 
 mod calls;
+mod far;
 mod job;
 mod port;
 mod program;
@@ -29,6 +30,8 @@ struct Plan {
     program: Program,
     node_of: Vec<u32>,
     nodes: u32,
+    /// True if PEs of different nodes do not map each other.
+    is_far: bool,
     seed: u64,
     broken: Option<Mutant>,
 }
@@ -48,11 +51,12 @@ impl Plan {
         }
         let phases = 2 + chance.below(8) as u64;
         let program = program::program(&mut chance, n_pes, phases);
-        Plan { program, node_of, nodes: nodes as u32, seed, broken }
+        let is_far = nodes > 1 && chance.one_in(2);
+        Plan { program, node_of, nodes: nodes as u32, is_far, seed, broken }
     }
 
     fn job(&self, schedule: u64, losses: &[Loss], traced: bool) -> Job {
-        let program = (self.program.clone(), self.node_of.clone(), self.nodes);
+        let program = (self.program.clone(), self.node_of.clone(), self.nodes, self.is_far);
         let chance = Chance::new(self.seed << 8 | schedule);
         Job::new(program, losses, (chance, self.broken), traced)
     }

@@ -51,6 +51,7 @@ impl Job {
                 own.join(&view);
                 (own.way, own.at) = (LogMode::Logged, At::Calls);
                 self.choose_holder(process);
+                self.begin_far(process);
                 None
             }
             At::Begins => {
@@ -172,10 +173,12 @@ impl Job {
         }
         if self.shared[me].log.memory.is_none() {
             self.processes[process].map(&view);
+            self.connects(process);
             return self.renews(process);
         }
         if self.processes[process].script.is_empty() {
             self.processes[process].map(&view);
+            self.connects(process);
         }
         let mut caller = Caller::new(self, process);
         match look(&mut caller) {
@@ -245,7 +248,8 @@ impl Job {
     pub fn choose_holder(&mut self, process: usize) {
         let own = &self.processes[process];
         let nodes: Vec<u32> = own.mapped.iter().map(|&(_, node)| node).collect();
-        let holder = replicas::holders(&nodes).map(|holders| holders[own.pe].at());
+        let holder =
+            replicas::holders(&nodes).filter(|_| !self.is_far).map(|holders| holders[own.pe].at());
         let replica = holder.map(|holder| (holder, own.mapped[holder].0, 0));
         let me = own.pe;
         self.shared[me].log.replica = replica;
@@ -260,17 +264,26 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
         Op::Put { to, at, value } => {
             let to = target(to, &registers) % caller.sight.job.shared.len();
             let value = of(value, &registers);
-            let write = |caller: &mut Caller| caller.write(to, at, |_| value).map(|_| ());
-            call::put(caller, record(Kind::Put, to, at, WORD), &bytes(&[value]), write)?;
+            let head = record(Kind::Put, to, at, WORD);
+            let write = |caller: &mut Caller| match caller.sight.is_far(to) {
+                true => caller.sends_put(head, &bytes(&[value])),
+                false => caller.write(to, at, |_| value).map(|_| ()),
+            };
+            caller.quiets(Some(to))?;
+            call::put(caller, head, &bytes(&[value]), write)?;
         }
         Op::Bulk { to, at, value, step } => {
             let value = of(value, &registers);
+            let block = (WORD as u32, (step * WORD) as u64);
+            let record = LogRecord { block, ..record(Kind::Put, to, at, 2 * WORD) };
             let write = |caller: &mut Caller| {
+                if caller.sight.is_far(to) {
+                    return caller.sends_put(record, &bytes(&[value, value + 1]));
+                }
                 caller.write(to, at, |_| value)?;
                 caller.write(to, at + step, |_| value + 1).map(|_| ())
             };
-            let block = (WORD as u32, (step * WORD) as u64);
-            let record = LogRecord { block, ..record(Kind::Put, to, at, 2 * WORD) };
+            caller.quiets(Some(to))?;
             call::put(caller, record, &bytes(&[value, value + 1]), write)?;
         }
         Op::Atomic { to, at, how, value, into } => {
@@ -295,7 +308,11 @@ fn observe(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
     let me = caller.sight.me;
     match op {
         Op::Get { from, at, into } => {
-            let read = |caller: &mut Caller| Ok(caller.read_word(from, at)?.to_ne_bytes());
+            let read = |caller: &mut Caller| match caller.sight.is_far(from) {
+                true => Ok(caller.reads_far(from, at)?.to_ne_bytes()),
+                false => Ok(caller.read_word(from, at)?.to_ne_bytes()),
+            };
+            caller.quiets(Some(from))?;
             let mut got = 0;
             let before = call::get(caller, record(Kind::Get, from, at, 0), |caller| {
                 let bytes = read(caller)?;
@@ -385,8 +402,13 @@ fn changes(
         Update::CompareSwap(with) => Some(with),
         _ => None,
     };
-    let write = |caller: &mut Caller| caller.write(to, at, |old| change.of(old, WORD));
-    call::change(caller, head, (compares, fetches), write)
+    let with = (compares, fetches);
+    let write = |caller: &mut Caller| match caller.sight.is_far(to) {
+        true => caller.sends_change(head, with),
+        false => caller.write(to, at, |old| change.of(old, WORD)),
+    };
+    caller.quiets(Some(to))?;
+    call::change(caller, head, with, write)
 }
 
 fn contribution(caller: &mut Caller, from: usize) -> Result<u64, Stop> {
@@ -395,8 +417,14 @@ fn contribution(caller: &mut Caller, from: usize) -> Result<u64, Stop> {
 
 fn meets(caller: &mut Caller, digest: u64, what: &[u64]) -> Result<ViewNumber, Stop> {
     let me = caller.sight.me;
+    caller.quiets(None)?;
     let record = LogRecord { digest, ..record(Kind::Meeting, me, 0, what.len() * WORD) };
-    Ok(meeting::meet(caller, record, &bytes(what))?.expect("all leave records"))
+    let view = meeting::meet(caller, record, &bytes(what))?;
+    if view.is_none() {
+        let stand = caller.sight.job.stand();
+        caller.sight.job.wrong = Some(format!("PE {me} finds no record of a PE\n{stand}"));
+    }
+    view.ok_or(Stop::Blocked)
 }
 
 /// A collective, of which the word at `at` becomes what `combine` makes of all contributions.
@@ -424,6 +452,7 @@ fn collects(
 
 fn agrees(caller: &mut Caller, at_end: bool) -> Result<(), Stop> {
     let me = caller.sight.me;
+    caller.quiets(None)?;
     let record = |digest, len| LogRecord { digest, ..record(Kind::Meeting, me, 0, len) };
     let records = RejoinRecords { views: record(4, 2 * WORD), members: record(5, 0) };
     rejoin::agree(caller, &records, at_end, |caller, joins| {
@@ -479,6 +508,7 @@ fn copies(caller: &mut Caller) -> Result<(), Stop> {
         log.entries.clear();
         log.taken.fill(0);
         log.interval = next;
+        sight.job.begin_far(sight.process);
         sight.own_mut().registers = [0; REGISTERS];
         let process = sight.process;
         sight.job.choose_holder(process);

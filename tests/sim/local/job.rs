@@ -4,7 +4,7 @@
 //! restore the checkpoint that the library's rule selects.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use raidshmem_core::store::phase::{Phase, Vote, decide};
 use raidshmem_core::view::View;
 
 use super::super::memory::Chance;
+use super::far::OnItsWay;
 use super::port::Sight;
 use super::program::{Program, REGISTERS, WORDS};
 use super::state::{At, Process, Shared};
@@ -48,6 +49,7 @@ enum What {
     Step(usize),
     Down(u32, Box<Down>),
     Up(Box<MembershipEvent>),
+    Far(Box<OnItsWay>),
     Loss(Loss),
 }
 
@@ -75,8 +77,11 @@ pub struct Ending {
 pub struct Job {
     pub program: Program,
     pub broken: Option<Mutant>,
-    /// The clock of the logs.
+    /// True if PEs of different nodes do not map each other.
+    pub is_far: bool,
+    /// The clock of the logs, and how far that of each node is ahead of it.
     pub clock: u64,
+    pub skews: Vec<u64>,
     pub nodes: Vec<Node>,
     pub processes: Vec<Process>,
     pub shared: Vec<Shared>,
@@ -96,18 +101,23 @@ pub struct Job {
     over: bool,
     moved: bool,
     trace: Option<Vec<String>>,
+    /// The time of the last message on its way between two processes.
+    far_at: HashMap<(usize, usize), u64>,
 }
 
 impl Job {
     /// Creates a job of which the PEs are on these nodes.
     pub fn new(
-        (program, node_of, nodes): (Program, Vec<u32>, u32),
+        (program, node_of, nodes, is_far): (Program, Vec<u32>, u32, bool),
         losses: &[Loss],
-        (chance, broken): (Chance, Option<Mutant>),
+        (mut chance, broken): (Chance, Option<Mutant>),
         traced: bool,
     ) -> Job {
         let n_pes = node_of.len();
-        let shape = Shape { node_of, nodes, spares: Vec::new(), fabric: Fabric::Shm };
+        let fabric = if is_far { Fabric::Ucx } else { Fabric::Shm };
+        let shape = Shape { node_of, nodes, spares: Vec::new(), fabric };
+        let skew = |_| if is_far { chance.below(1 << 20) as u64 } else { 0 };
+        let skews = (0..nodes).map(skew).collect();
         let settings = Settings {
             backup_mode: BackupMode::Raid5,
             rollback: Rollback::Local,
@@ -121,10 +131,12 @@ impl Job {
         let mut job = Job {
             program,
             broken,
+            is_far,
             clock: 0,
+            skews,
             nodes: (0..nodes).map(node).collect(),
             processes: Vec::new(),
-            shared: vec![Shared::new(n_pes); n_pes],
+            shared: vec![Shared::new(n_pes, is_far); n_pes],
             wrong: None,
             checkpoints: 0,
             chance,
@@ -138,6 +150,7 @@ impl Job {
             over: false,
             moved: false,
             trace: traced.then(Vec::new),
+            far_at: HashMap::new(),
         };
         job.act(first);
         losses.iter().for_each(|&loss| job.at(loss.time, What::Loss(loss)));
@@ -176,6 +189,10 @@ impl Job {
                     self.act(actions);
                     self.moved = true;
                 }
+                What::Far(message) => {
+                    self.moved = true;
+                    self.arrives(*message);
+                }
                 What::Loss(loss) => self.strike(loss),
             }
             if let Some(wrong) = self.wrong.take() {
@@ -197,7 +214,8 @@ impl Job {
         lines[lines.len().saturating_sub(250)..].join("\n")
     }
 
-    fn stand(&self) -> String {
+    /// Describes all PEs.
+    pub fn stand(&self) -> String {
         let place = |(pe, &process): (usize, &usize)| {
             let own = &self.processes[process];
             let op = self.program.pes[pe].get(own.call);
@@ -232,6 +250,25 @@ impl Job {
     fn delay(&mut self, most: usize) -> u64 {
         let most = if self.chance.one_in(300) { STALL } else { most };
         1 + self.chance.below(most) as u64
+    }
+
+    /// Returns the present time.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Returns the process that carries a PE.
+    pub fn carrier(&self, pe: usize) -> usize {
+        self.carrier[pe]
+    }
+
+    /// Sends a message from one process to another, after those before.
+    pub fn send_far(&mut self, message: OnItsWay) {
+        let time = self.now + self.delay(MESSAGE);
+        let last = self.far_at.entry((message.from, message.to)).or_default();
+        *last = time.max(*last);
+        let time = *last;
+        self.at(time, What::Far(Box::new(message)));
     }
 
     /// Draws a number for a program.
@@ -384,6 +421,10 @@ impl Job {
         let node = own.node;
         self.note(|| format!("process {process} on node {node} becomes PE {}", assignment.pe));
         self.carrier[assignment.pe.at()] = process;
+        self.make_links(process);
+        if self.is_far {
+            self.says(process, PeMessage::Address { address: Vec::new() });
+        }
         self.wake(process);
     }
 
@@ -419,6 +460,7 @@ impl Job {
 
     fn dies(&mut self, process: usize) {
         self.processes[process].alive = false;
+        self.processes[process].cut = self.chance.one_in(2).then_some(self.now);
         self.processes[process].script.clear();
     }
 
@@ -509,6 +551,7 @@ impl Job {
         }
         for pe in 0..self.shared.len() {
             self.choose_holder(self.carrier[pe]);
+            self.begin_far(self.carrier[pe]);
         }
         let (view, took) = (view.number, Duration::ZERO);
         let report = ProgressReport::Resumed { checkpoint, view, took };
@@ -527,6 +570,7 @@ impl Job {
         memory.phase = Some(Phase::Agreed(checkpoint));
         shared.log.entries.clear();
         (shared.log.interval, shared.log.memory) = (checkpoint, Some(number));
+        shared.log.era = view.number.0;
         (shared.log.met, shared.log.flight) = (0, None);
         shared.log.stage = (own.incarnation, Stage::Direct);
         shared.log.taken.fill(0);

@@ -174,8 +174,19 @@ impl Sight<'_> {
 
     /// Returns the log of a PE, if it is in the memory that this process maps.
     pub fn log_of(&self, pe: usize) -> Option<&Log> {
-        let log = &self.job.shared[pe].log;
+        let log = self.log_at(pe);
+        if self.is_far(pe) {
+            return (log.memory == Some(self.own().mapped[self.me].0)).then_some(log);
+        }
         (log.memory == Some(self.own().mapped[pe].0)).then_some(log)
+    }
+
+    /// Returns the log of a PE, or its mirror.
+    pub fn log_at(&self, pe: usize) -> &Log {
+        match self.is_far(pe) {
+            true => &self.job.shared[self.me].mirrors[pe],
+            false => &self.job.shared[pe].log,
+        }
     }
 
     /// Returns true if the log of a PE is present, and mapped here.
@@ -213,14 +224,19 @@ impl Sight<'_> {
             return false;
         }
         if own.way != LogMode::Plain && (view.local || view.number == own.joined) {
-            if own.mapped_in != view.number {
+            let is_new = own.mapped_in != view.number;
+            if is_new {
                 own.map(&view);
             }
             if own.way != LogMode::Replayed {
                 own.works = view.number;
             }
+            if is_new {
+                self.job.connects(self.process);
+            }
             return false;
         }
+        self.job.close_far(self.process);
         true
     }
 
@@ -263,13 +279,15 @@ impl Sight<'_> {
 
     fn tick(&mut self) -> u64 {
         self.job.clock += 1;
-        self.know(self.job.clock)
+        let skew = self.job.skews[self.own().node as usize];
+        self.know(self.job.clock + skew)
     }
 
     fn know(&mut self, time: u64) -> u64 {
         let time = time.max(self.own().time);
         self.own_mut().time = time;
-        self.job.clock = self.job.clock.max(time);
+        let skew = self.job.skews[self.own().node as usize];
+        self.job.clock = self.job.clock.max(time.saturating_sub(skew));
         time
     }
 
@@ -288,23 +306,23 @@ impl Logs for Sight<'_> {
     }
 
     fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        &self.job.shared[pe.at()].log.entries[found.from].payload
+        &self.log_at(pe.at()).entries[found.from].payload
     }
 
     fn state(&self, pe: Pe, from: usize) -> Carried {
-        self.job.shared[pe.at()].log.entries[from].state
+        self.log_at(pe.at()).entries[from].state
     }
 
     fn found(&self, pe: Pe, from: usize) -> AtomicOutcome {
-        self.job.shared[pe.at()].log.entries[from].found
+        self.log_at(pe.at()).entries[from].found
     }
 
     fn compared(&self, pe: Pe, from: usize) -> u64 {
-        self.job.shared[pe.at()].log.entries[from].compared
+        self.log_at(pe.at()).entries[from].compared
     }
 
     fn repeats(&self, pe: Pe, from: usize) -> u64 {
-        self.job.shared[pe.at()].log.entries[from].repeats
+        self.log_at(pe.at()).entries[from].repeats
     }
 
     fn breaks(&self, rule: Mutant) -> bool {
@@ -329,6 +347,10 @@ impl SubstitutePort for Sight<'_> {
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
         self.append(LogRecord::taken(pe, from, old), &[], 0);
+        if self.is_far(pe.at()) {
+            let entry = &mut self.job.shared[self.me].mirrors[pe.at()].entries[from];
+            (entry.found.old, entry.state) = (old, Carried::Done);
+        }
     }
 }
 
@@ -359,6 +381,17 @@ impl<'a> CallPort for Caller<'a> {
 
     fn way(&mut self) -> LogMode {
         self.private(|sight| Ok(sight.own().way)).unwrap_or(LogMode::Plain)
+    }
+
+    fn is_far(&mut self, to: Pe) -> bool {
+        self.sight.is_far(to.at())
+    }
+
+    fn count_far(&mut self, to: Pe) -> Result<(), Stop> {
+        self.private(|sight| {
+            sight.own_mut().links.iter_mut().for_each(|links| links.count_sent(to));
+            Ok(())
+        })
     }
 
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
@@ -597,6 +630,10 @@ impl<'a> CallPort for Caller<'a> {
         self.private(|sight| {
             let view = Rc::clone(sight.job.page(sight.own().node));
             sight.own_mut().handover = view.number;
+            if sight.own().mapped_in != view.number {
+                sight.own_mut().map(&view);
+                sight.job.connects(sight.process);
+            }
             if view.local { Ok(()) } else { Err(Stop::Cut) }
         })
     }
@@ -623,6 +660,7 @@ impl<'a> CallPort for Caller<'a> {
         self.private(|sight| {
             let own = sight.own_mut();
             (own.works, own.way) = (own.handover, LogMode::Logged);
+            sight.job.open_far(sight.process);
             Ok(())
         })
     }
@@ -630,6 +668,7 @@ impl<'a> CallPort for Caller<'a> {
     fn wake_others(&mut self) -> Result<(), Stop> {
         self.private(|sight| {
             sight.job.wake_all();
+            sight.job.tells_all(sight.process);
             sight.job.says(sight.process, PeMessage::CaughtUp);
             Ok(())
         })
@@ -645,7 +684,7 @@ impl MeetingPort for Caller<'_> {
         self.private(|sight| Ok(sight.own().met + 1))
     }
 
-    fn come(&mut self, number: u64, _: Option<usize>) -> Result<(), Stop> {
+    fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Stop> {
         self.shared(|sight| {
             sight.own_mut().met = number;
             sight.log().met = number;
@@ -653,19 +692,27 @@ impl MeetingPort for Caller<'_> {
                 sight.job.wake_all();
             }
             Ok(())
-        })
+        })?;
+        from.map_or(Ok(()), |from| self.sends_meeting(from))
     }
 
-    fn has_arrived(&mut self, number: u64, _: usize) -> Result<(), Stop> {
+    fn has_arrived(&mut self, number: u64, from: usize) -> Result<(), Stop> {
         self.private(|sight| {
             sight.own_mut().met = number;
             Ok(())
-        })
+        })?;
+        self.sends_meeting(from)
+    }
+
+    fn has_far(&mut self) -> bool {
+        self.sight.job.is_far
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Stop> {
         self.wait(|sight| {
-            let has_come = |pe: usize| sight.log_of(pe).is_some_and(|log| log.met >= number);
+            let era = sight.job.shared[sight.me].log.era;
+            let is_in = |log: &Log| log.era == era && log.met >= number;
+            let has_come = |pe: usize| sight.log_of(pe).is_some_and(is_in);
             (0..sight.job.shared.len()).all(has_come)
         })
     }
@@ -696,9 +743,9 @@ impl MeetingPort for Caller<'_> {
 
     fn is_any_log_later(&mut self) -> Result<bool, Stop> {
         self.private(|sight| {
-            let (me, job) = (sight.me, &sight.job);
-            let own = job.shared[me].log.interval;
-            Ok(job.shared.iter().any(|pe| pe.log.memory.is_some() && pe.log.interval > own))
+            let own = sight.job.shared[sight.me].log.interval;
+            let logs = (0..sight.job.shared.len()).filter_map(|pe| sight.log_of(pe));
+            Ok(logs.into_iter().any(|log| log.interval > own))
         })
     }
 }

@@ -7,6 +7,8 @@ use std::any::Any;
 use std::rc::Rc;
 
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::replay::far::LogInterval;
+use raidshmem_core::replay::far::links::FarLinks;
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, LogRecord, Stage};
 use raidshmem_core::replay::own::Replay;
 use raidshmem_core::replay::port::LogMode;
@@ -30,7 +32,8 @@ pub struct Entry {
 #[derive(Debug, Clone)]
 pub struct Log {
     pub entries: Vec<Entry>,
-    /// The checkpoint that it begins at.
+    /// The view in which all PEs rolled back last, and the checkpoint that it begins at.
+    pub era: u64,
     pub interval: CheckpointNumber,
     /// The memory of the PE that it is in; None once that is lost.
     pub memory: Option<u32>,
@@ -41,6 +44,31 @@ pub struct Log {
     pub stage: (Incarnation, Stage),
     /// The cursor up to which its owner has taken over the log of each PE.
     pub taken: Vec<usize>,
+    /// The number of the last record that each far PE has acknowledged.
+    pub acked: Vec<u64>,
+}
+
+impl Log {
+    /// Creates an empty log in this memory.
+    pub fn new(n_pes: usize, memory: Option<u32>) -> Log {
+        Log {
+            entries: Vec::new(),
+            era: 1,
+            interval: CheckpointNumber::START,
+            memory,
+            replica: None,
+            met: 0,
+            flight: None,
+            stage: (Incarnation::FIRST, Stage::Direct),
+            taken: vec![0; n_pes],
+            acked: vec![0; n_pes],
+        }
+    }
+
+    /// Returns its interval.
+    pub fn log_interval(&self) -> LogInterval {
+        LogInterval { era: self.era, checkpoint: self.interval.0 }
+    }
 }
 
 /// The memory of a PE, one after each loss of its node.
@@ -57,6 +85,8 @@ pub struct Memory {
 pub struct Shared {
     pub memories: Vec<Memory>,
     pub log: Log,
+    /// The mirrors of the logs of far PEs.
+    pub mirrors: Vec<Log>,
     /// Memory and call of each checkpoint, which the parity protects.
     pub saved: Vec<([u64; WORDS], usize)>,
 }
@@ -110,6 +140,13 @@ pub struct Process {
     pub replicates: bool,
     /// Meetings of a checkpoint that it has come to since it joined its view.
     pub meetings: usize,
+    /// The links with far PEs, once it has its number.
+    pub links: Option<FarLinks>,
+    /// The process of each PE that it is connected to, and the oldest one that it listens to.
+    pub connected: Vec<Option<Incarnation>>,
+    pub oldest: Vec<Incarnation>,
+    /// The time of its death, if what was on its way then is lost.
+    pub cut: Option<u64>,
 }
 
 impl Process {
@@ -137,6 +174,10 @@ impl Process {
             owes_report: false,
             replicates: false,
             meetings: 0,
+            links: None,
+            connected: vec![None; n_pes],
+            oldest: vec![Incarnation::FIRST; n_pes],
+            cut: None,
         }
     }
 
@@ -158,19 +199,12 @@ impl Process {
 }
 
 impl Shared {
-    pub fn new(n_pes: usize) -> Shared {
-        let log = Log {
-            entries: Vec::new(),
-            interval: CheckpointNumber::START,
-            memory: Some(0),
-            replica: None,
-            met: 0,
-            flight: None,
-            stage: (Incarnation::FIRST, Stage::Direct),
-            taken: vec![0; n_pes],
-        };
+    /// Creates the state of a PE; if `is_far`, PEs of different nodes do not map each other.
+    pub fn new(n_pes: usize, is_far: bool) -> Shared {
+        let log = Log::new(n_pes, Some(0));
         let memory = Memory { phase: Some(Phase::Agreed(log.interval)), ..Memory::default() };
-        Shared { memories: vec![memory], log, saved: vec![([0; WORDS], 0)] }
+        let mirrors = vec![Log::new(n_pes, None); if is_far { n_pes } else { 0 }];
+        Shared { memories: vec![memory], log, mirrors, saved: vec![([0; WORDS], 0)] }
     }
 
     pub fn memory(&mut self, number: u32) -> &mut Memory {
@@ -184,8 +218,7 @@ impl Shared {
     /// Discards a memory, and the log if it is there.
     pub fn wipe(&mut self, number: u32) {
         *self.memory(number) = Memory::default();
-        if self.log.memory == Some(number) {
-            self.log.memory = None;
-        }
+        let logs = self.mirrors.iter_mut().chain([&mut self.log]);
+        logs.filter(|log| log.memory == Some(number)).for_each(|log| log.memory = None);
     }
 }

@@ -48,6 +48,7 @@ impl UnloggedPort for Caller<'_> {
             let view = sight.view();
             if view.number == number {
                 sight.own_mut().join(&view);
+                sight.job.connects(sight.process);
             }
             Ok(view.number == number)
         })
@@ -87,7 +88,7 @@ impl RejoinPort for Caller<'_> {
         self.private(|sight| {
             let seen = |pe: usize| {
                 let found = sight.part(pe, number);
-                let log = &sight.job.shared[pe].log;
+                let log = sight.log_at(pe);
                 SeenViews::of(found.map_or(&[], |found| &log.entries[found.from].payload))
             };
             Ok((0..sight.job.shared.len()).map(seen).collect())
@@ -124,6 +125,7 @@ impl LookPort for Caller<'_> {
             let view = sight.view();
             if sight.own().mapped_in != view.number {
                 sight.own_mut().map(&view);
+                sight.job.connects(sight.process);
             }
             let begins = |pe: Pe| {
                 let log = sight.log_of(pe.at()).filter(|_| sight.has_log(pe.at()));

@@ -66,7 +66,7 @@ pub struct NumberedRecord {
     pub compared: u64,
     /// The payload, except that of an atomic operation.
     pub payload: Vec<u8>,
-    /// As in [`LogWords`].
+    /// The word of this meeting of all PEs; 0 in other records.
     pub met: u64,
 }
 

@@ -387,6 +387,7 @@ impl<'a> CallPort for Caller<'a> {
             self.world.local.set_way(LogMode::Plain); // another loss rolled all PEs back
             return Err(Cut);
         }
+        self.world.follow(&view); // this PE works in it from now on
         Ok(())
     }
 

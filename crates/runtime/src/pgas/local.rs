@@ -47,7 +47,7 @@ use raidshmem_core::replay::log::{Kind, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::replay::replicas;
-use raidshmem_core::view::State as Life;
+use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{Log, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
@@ -146,9 +146,7 @@ impl World {
         let view = self.members.view();
         let replays = self.local.way() == LogMode::Replayed;
         if view.local || view.number == self.members.joined() {
-            if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
-                self.refresh(&view); // a PE lost with its node is on another one now
-            }
+            self.follow(&view);
             if !replays {
                 self.members.work_in(view.number);
             }
@@ -156,6 +154,14 @@ impl World {
         }
         self.local.set_way(LogMode::Plain);
         true
+    }
+
+    /// Maps the PEs of a view with local rollback, and connects to them, if this PE has not yet: a
+    /// PE lost with its node is on another one now.
+    pub(super) fn follow(&self, view: &View) {
+        if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
+            self.refresh(view);
+        }
     }
 
     /// Returns true if this PE has adopted a view that it has not joined.

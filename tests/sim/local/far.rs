@@ -1,0 +1,403 @@
+//! PEs of different nodes that do not map each other: mirrors of logs, and messages on their way.
+//!
+//! The clocks of nodes differ. Messages between two processes arrive in order, at any time; those
+//! of a process that dies may be lost. A process does not hear another one that its view has
+//! declared dead.
+
+use raidshmem_core::mutant::{self, Mutant};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
+use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord, Stage};
+use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::view::State as Life;
+
+use super::job::Job;
+use super::port::{Caller, Sight, Stop, WORD, bytes, words};
+use super::state::{Entry, Log};
+
+/// A message on its way from one process to another.
+#[derive(Debug, Clone)]
+pub struct OnItsWay {
+    pub from: usize,
+    pub to: usize,
+    pub interval: LogInterval,
+    pub message: FarMessage,
+}
+
+/// The mirrors in the memory of a process.
+struct Mirrors<'a> {
+    job: &'a mut Job,
+    process: usize,
+}
+
+fn stage_word((incarnation, stage): (Incarnation, Stage)) -> u64 {
+    u64::from(incarnation.0) << 2 | stage as u64
+}
+
+fn stage_of(word: u64) -> (Incarnation, Stage) {
+    let all = [Stage::Replaying, Stage::Draining, Stage::Direct];
+    let stage = all.into_iter().find(|stage| *stage as u64 == word & 3);
+    (Incarnation((word >> 2) as u32), stage.expect("a stage"))
+}
+
+impl Mirrors<'_> {
+    fn memory(&self) -> u32 {
+        let own = &self.job.processes[self.process];
+        own.mapped[own.pe].0
+    }
+
+    fn me(&self) -> usize {
+        self.job.processes[self.process].pe
+    }
+
+    fn mirror(&mut self, pe: Pe) -> &mut Log {
+        let me = self.me();
+        &mut self.job.shared[me].mirrors[pe.at()]
+    }
+
+    fn own_words(&mut self) -> &mut [u64] {
+        let (me, memory) = (self.me(), self.memory());
+        &mut self.job.shared[me].memory(memory).words
+    }
+}
+
+impl MirrorPort for Mirrors<'_> {
+    fn interval(&self, pe: Pe) -> LogInterval {
+        let mirror = &self.job.shared[self.me()].mirrors[pe.at()];
+        let is_there = mirror.memory == Some(self.memory());
+        if is_there { mirror.log_interval() } else { LogInterval::default() }
+    }
+
+    fn clear(&mut self, pe: Pe, interval: LogInterval) {
+        let (n_pes, memory) = (self.job.shared.len(), self.memory());
+        let mirror = self.mirror(pe);
+        let is_of_era = mirror.era == interval.era;
+        let (stage, met) = match mirror.memory == Some(memory) {
+            true => (mirror.stage, mirror.met),
+            false => ((Incarnation::FIRST, Stage::Replaying), 0),
+        };
+        *mirror = Log::new(n_pes, Some(memory));
+        (mirror.era, mirror.interval) = (interval.era, CheckpointNumber(interval.checkpoint));
+        mirror.stage = stage;
+        mirror.met = if is_of_era { met } else { 0 }; // meetings are counted anew in an era
+    }
+
+    fn set_words(&mut self, pe: Pe, words: &LogWords) {
+        let mirror = self.mirror(pe);
+        if words.incarnation >= mirror.stage.0 {
+            mirror.stage = stage_of(words.stage);
+        }
+    }
+
+    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize> {
+        self.job.clock += 1;
+        let node = self.job.processes[self.process].node;
+        let time = self.job.clock + self.job.skews[node as usize];
+        let entry = Entry {
+            record: LogRecord { time, ..record.record },
+            payload: record.payload.clone(),
+            compared: record.compared,
+            state: Carried::Begun,
+            found: AtomicOutcome::default(),
+            repeats: 0,
+        };
+        let entries = &mut self.mirror(pe).entries;
+        entries.push(entry);
+        Some(entries.len() - 1)
+    }
+
+    fn link(&mut self, _: Pe, _: Option<usize>, _: usize) {}
+
+    fn set_met(&mut self, pe: Pe, met: u64) {
+        let mirror = self.mirror(pe);
+        mirror.met = mirror.met.max(met);
+    }
+
+    fn put(&mut self, record: &NumberedRecord) {
+        let head = record.record;
+        for (nth, word) in words(&record.payload).into_iter().enumerate() {
+            let at = head.at as usize / WORD + nth * (head.block.1 as usize / WORD);
+            self.own_words()[at] = word;
+        }
+    }
+
+    fn change(&mut self, pe: Pe, from: Option<usize>, record: &NumberedRecord) -> u64 {
+        let (word, change) = record.record.change(record.compared).expect("a change");
+        let at = word.offset / WORD;
+        let old = self.own_words()[at];
+        self.own_words()[at] = change.of(old, WORD);
+        let entry = &mut self.mirror(pe).entries[from.expect("logs do not get full")];
+        (entry.state, entry.found.old) = (Carried::Done, old);
+        old
+    }
+
+    fn found(&self, pe: Pe, from: usize) -> u64 {
+        self.job.shared[self.me()].mirrors[pe.at()].entries[from].found.old
+    }
+
+    fn read(&self, at: u64, _: (u64, u64, u64)) -> Vec<u8> {
+        let memory = &self.job.shared[self.me()].memories[self.memory() as usize];
+        bytes(&memory.words[at as usize / WORD..][..1])
+    }
+
+    fn set_acknowledged(&mut self, pe: Pe, number: u64) {
+        let me = self.me();
+        self.job.shared[me].log.acked[pe.at()] = number;
+    }
+
+    fn acknowledged(&self, pe: Pe) -> u64 {
+        self.job.shared[self.me()].log.acked[pe.at()]
+    }
+
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.job.broken == Some(rule) || mutant::breaks(rule)
+    }
+}
+
+impl Job {
+    /// Creates the links of a process that has its number.
+    pub fn make_links(&mut self, process: usize) {
+        if !self.is_far {
+            return;
+        }
+        let own = &self.processes[process];
+        let (me, memory) = (own.pe, Some(own.mapped[own.pe].0));
+        let shared = &mut self.shared[me];
+        let is_kept = own.incarnation != Incarnation::FIRST && shared.log.memory == memory;
+        let interval = if is_kept { shared.log.log_interval() } else { LogInterval::default() };
+        let mut links = FarLinks::new(shared.mirrors.len(), interval);
+        if is_kept {
+            shared.log.stage = (own.incarnation, Stage::Replaying);
+        }
+        for (pe, mirror) in shared.mirrors.iter_mut().enumerate() {
+            if !is_kept {
+                mirror.memory = None;
+            }
+            let kept = mirror.entries.iter().enumerate().filter(|_| mirror.memory.is_some());
+            kept.for_each(|(at, entry)| links.count_kept(Pe::of(pe), entry.record.kind, at));
+        }
+        self.processes[process].links = Some(links);
+    }
+
+    fn with_links<R>(
+        &mut self,
+        process: usize,
+        run: impl FnOnce(&mut FarLinks, &mut Mirrors) -> R,
+    ) -> Option<R> {
+        let mut links = self.processes[process].links.take()?;
+        let result = run(&mut links, &mut Mirrors { job: self, process });
+        self.processes[process].links = Some(links);
+        Some(result)
+    }
+
+    /// Begins an interval of the log of a process.
+    pub fn begin_far(&mut self, process: usize) {
+        let own = &self.processes[process];
+        let (me, interval) = (own.pe, self.shared[own.pe].log.log_interval());
+        self.shared[me].log.acked.fill(0);
+        let answers = self.with_links(process, |links, port| {
+            links.end();
+            links.begin(port, interval)
+        });
+        self.connects(process);
+        self.answers(process, answers.unwrap_or_default());
+    }
+
+    /// Takes messages again at the end of a replay.
+    pub fn open_far(&mut self, process: usize) {
+        let answers = self.with_links(process, |links, port| links.open(port));
+        self.answers(process, answers.unwrap_or_default());
+    }
+
+    pub fn close_far(&mut self, process: usize) {
+        self.with_links(process, |links, _| links.close());
+    }
+
+    fn answers(&mut self, process: usize, answers: Vec<(Pe, FarMessage)>) {
+        answers.into_iter().for_each(|(pe, answer)| self.passes(process, pe.at(), answer));
+    }
+
+    /// Passes a message to the process of a PE that this process is connected to.
+    fn passes(&mut self, process: usize, pe: usize, message: FarMessage) {
+        let own = &self.processes[process];
+        let (Some(wanted), Some(links)) = (own.connected[pe], &own.links) else { return };
+        let interval = links.interval();
+        let to = self.carrier(pe);
+        if to != usize::MAX && self.processes[to].incarnation == wanted {
+            self.send_far(OnItsWay { from: process, to, interval, message });
+        }
+    }
+
+    /// Disconnects from PEs that the view of a process has declared dead, and sends new processes
+    /// what they lack.
+    pub fn connects(&mut self, process: usize) {
+        if self.processes[process].links.is_none() {
+            return;
+        }
+        let view = std::rc::Rc::clone(self.page(self.processes[process].node));
+        for (pe, member) in view.pes.iter().enumerate() {
+            let own = &mut self.processes[process];
+            let is_alive = member.state == Life::Alive;
+            own.connected[pe] = is_alive.then_some(member.incarnation);
+            let least = if is_alive { member.incarnation } else { member.incarnation.next() };
+            own.oldest[pe] = own.oldest[pe].max(least);
+            if is_alive && self.are_far(process, pe) {
+                let untold = self.with_links(process, |links, port| {
+                    links.untold(port, Pe::of(pe), member.incarnation)
+                });
+                if let Some(messages) = untold.flatten() {
+                    self.tells_words(process, pe);
+                    messages.into_iter().for_each(|message| self.passes(process, pe, message));
+                }
+            }
+        }
+    }
+
+    fn tells_words(&mut self, process: usize, pe: usize) {
+        let own = &self.processes[process];
+        let (incarnation, log) = (own.incarnation, &self.shared[own.pe].log);
+        let words = LogWords {
+            incarnation,
+            stage: stage_word(log.stage),
+            met: log.met,
+            bare_from: u64::MAX,
+            against: String::new(),
+        };
+        self.passes(process, pe, FarMessage::Words(words));
+    }
+
+    /// Sends the words of the log of a process to all far PEs.
+    pub fn tells_all(&mut self, process: usize) {
+        for pe in 0..self.shared.len() {
+            if self.are_far(process, pe) {
+                self.tells_words(process, pe);
+            }
+        }
+    }
+
+    /// Returns true if a process does not map a PE.
+    pub fn are_far(&self, process: usize, pe: usize) -> bool {
+        let own = &self.processes[process];
+        self.is_far && pe != own.pe && own.mapped[pe].1 != own.node
+    }
+
+    /// Delivers a message.
+    pub fn arrives(&mut self, OnItsWay { from, to, interval, message }: OnItsWay) {
+        let sender = &self.processes[from];
+        let (pe, incarnation) = (sender.pe, sender.incarnation);
+        let own = &self.processes[to];
+        let is_lost = sender.cut.is_some_and(|cut| self.now() > cut);
+        if !own.alive || is_lost || incarnation < own.oldest[pe] {
+            return;
+        }
+        let answer =
+            self.with_links(to, |links, port| links.receive(port, Pe::of(pe), (interval, message)));
+        if let Some(message) = answer.flatten() {
+            self.send_far(OnItsWay { from: to, to: from, interval, message });
+        }
+        self.wake_pe(self.processes[to].pe);
+    }
+}
+
+impl Sight<'_> {
+    /// Returns true if a PE is not mapped.
+    pub fn is_far(&self, pe: usize) -> bool {
+        self.job.are_far(self.process, pe)
+    }
+
+    fn is_quiet(&self, except: Option<usize>) -> bool {
+        let Some(links) = &self.own().links else { return true };
+        let mut others = (0..self.job.shared.len()).filter(|&pe| Some(pe) != except);
+        others.all(|pe| links.is_quiet(Pe::of(pe)))
+    }
+}
+
+impl Caller<'_> {
+    fn sends(
+        &mut self,
+        record: LogRecord,
+        payload: &[u8],
+        (compared, fetches): (u64, bool),
+    ) -> Result<u64, Stop> {
+        let (payload, pe) = (payload.to_vec(), record.target());
+        self.shared(|sight| {
+            let met = if record.kind == Kind::Meeting { record.at } else { 0 };
+            let record = NumberedRecord { number: 0, record, compared, payload, met };
+            let sent = sight
+                .job
+                .with_links(sight.process, |links, port| links.send(port, pe, record, fetches));
+            let (number, message) = sent.expect("it has its number");
+            message.into_iter().for_each(|one| sight.job.passes(sight.process, pe.at(), one));
+            Ok(number)
+        })
+    }
+
+    /// Sends a put.
+    pub fn sends_put(&mut self, record: LogRecord, payload: &[u8]) -> Result<(), Stop> {
+        self.sends(record, payload, (0, false)).map(|_| ())
+    }
+
+    /// Sends an atomic operation. Returns the value found, or zero unless it `fetches`.
+    pub fn sends_change(
+        &mut self,
+        record: LogRecord,
+        (compared, fetches): (Option<u64>, bool),
+    ) -> Result<u64, Stop> {
+        let number = self.sends(record, &[], (compared.unwrap_or_default(), fetches))?;
+        if !fetches {
+            return Ok(0);
+        }
+        let pe = record.target();
+        let found = move |sight: &Sight| sight.own().links.as_ref()?.found(pe, number);
+        self.wait(|sight| found(sight).is_some())?;
+        self.private(|sight| Ok(found(sight).unwrap_or_default()))
+    }
+
+    /// Reads a word of a far PE.
+    pub fn reads_far(&mut self, pe: usize, at: usize) -> Result<u64, Stop> {
+        let ticket = self.shared(|sight| {
+            let asked = sight.job.with_links(sight.process, |links, _| {
+                links.request(Pe::of(pe), (at * WORD) as u64, (WORD as u64, 1, 0))
+            });
+            let (ticket, message) = asked.expect("it has its number");
+            sight.job.passes(sight.process, pe, message);
+            Ok(ticket)
+        })?;
+        let is_there = move |sight: &Sight| {
+            sight.own().links.as_ref().is_some_and(|links| links.is_answered(Pe::of(pe), ticket))
+        };
+        self.wait(is_there)?;
+        self.private(|sight| {
+            let answer =
+                sight.job.with_links(sight.process, |links, _| links.answer(Pe::of(pe), ticket));
+            Ok(words(&answer.expect("it has its number"))[0])
+        })
+    }
+
+    /// Sends the contribution to a meeting to all far PEs.
+    pub fn sends_meeting(&mut self, from: usize) -> Result<(), Stop> {
+        for pe in 0..self.sight.job.shared.len() {
+            if self.sight.is_far(pe) {
+                let (record, payload) = self.private(|sight| {
+                    let entry = &sight.log().entries[from];
+                    Ok((entry.record, entry.payload.clone()))
+                })?;
+                let record = LogRecord { target: pe as u32, ..record };
+                debug_assert_eq!(record.kind, Kind::Meeting);
+                self.sends(record, &payload, (0, false))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the operations on all far PEs but one, as a program does before an operation whose
+    /// effect tells of them.
+    pub fn quiets(&mut self, except: Option<usize>) -> Result<(), Stop> {
+        let is_logged = self.private(|sight| Ok(sight.own().way == LogMode::Logged))?;
+        if self.sight.job.is_far && is_logged {
+            self.wait(|sight| sight.is_quiet(except))?;
+        }
+        Ok(())
+    }
+}
