@@ -69,6 +69,10 @@ impl MirrorPort for Mirrors<'_> {
         if is_there { mirror.log_interval() } else { LogInterval::default() }
     }
 
+    fn own_words(&self) -> LogWords {
+        self.job.log_words(self.process)
+    }
+
     fn clear(&mut self, pe: Pe, interval: LogInterval) {
         let (n_pes, memory) = (self.job.shared.len(), self.memory());
         let mirror = self.mirror(pe);
@@ -254,17 +258,15 @@ impl Job {
         }
     }
 
-    fn tells_words(&mut self, process: usize, pe: usize) {
+    fn log_words(&self, process: usize) -> LogWords {
         let own = &self.processes[process];
         let (incarnation, log) = (own.incarnation, &self.shared[own.pe].log);
-        let words = LogWords {
-            incarnation,
-            stage: stage_word(log.stage),
-            met: log.met,
-            bare_from: u64::MAX,
-            against: String::new(),
-        };
-        self.passes(process, pe, FarMessage::Words(words));
+        let (bare_from, against) = (u64::MAX, String::new());
+        LogWords { incarnation, stage: stage_word(log.stage), met: log.met, bare_from, against }
+    }
+
+    fn tells_words(&mut self, process: usize, pe: usize) {
+        self.passes(process, pe, FarMessage::Words(self.log_words(process)));
     }
 
     /// Sends the words of the log of a process to all far PEs.
@@ -291,9 +293,9 @@ impl Job {
         if !own.alive || is_lost || incarnation < own.oldest[pe] {
             return;
         }
-        let answer =
+        let answers =
             self.with_links(to, |links, port| links.receive(port, Pe::of(pe), (interval, message)));
-        if let Some(message) = answer.flatten() {
+        for message in answers.unwrap_or_default() {
             self.send_far(OnItsWay { from: to, to: from, interval, message });
         }
         self.wake_pe(self.processes[to].pe);

@@ -206,8 +206,9 @@ fn build(
         let whose = (Pe::of(me), n_pes, job.id);
         let kept = take_over_log(own, whose, incarnation, &local);
         let has_far = job.fabric != Fabric::Shm;
-        local.far =
-            has_far.then(|| Arc::new(FarLogs::new(own, whose, kept, Arc::clone(&local.said_full))));
+        local.far = has_far.then(|| {
+            Arc::new(FarLogs::new(own, whose, (incarnation, kept), Arc::clone(&local.said_full)))
+        });
     }
     let events = EngineEvents {
         page: Arc::clone(&page),

@@ -57,7 +57,7 @@ impl World {
     pub(super) fn tell_new_processes(&self) {
         let Some(far) = self.far_logs() else { return };
         let _in_order = lock(&far.sending);
-        let words = far.words(self.members.incarnation());
+        let words = far.words();
         for (pe, process) in self.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
             if let Some(messages) = far.untold(pe, process) {
                 let all = std::iter::once(&words).chain(&messages);
@@ -70,7 +70,7 @@ impl World {
     pub(super) fn tell_words(&self) {
         let Some(far) = self.far_logs() else { return };
         let _in_order = lock(&far.sending);
-        let words = far.words(self.members.incarnation());
+        let words = far.words();
         self.far_pes().for_each(|pe| self.pass_far(far, pe, &words));
     }
 

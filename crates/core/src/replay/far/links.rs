@@ -15,6 +15,8 @@ use crate::replay::log::Kind;
 pub trait MirrorPort {
     /// Returns the interval of the mirror of a PE's log.
     fn interval(&self, pe: Pe) -> LogInterval;
+    /// Returns the words of the own log.
+    fn own_words(&self) -> LogWords;
     /// Empties the mirror, and begins this interval.
     fn clear(&mut self, pe: Pe, interval: LogInterval);
     /// Sets the words of the mirror. Those of an earlier process change nothing.
@@ -78,6 +80,8 @@ struct Link {
     requests: BTreeMap<u64, (FarMessage, Option<Vec<u8>>)>,
     /// The process that has been sent all of these.
     told: Option<Incarnation>,
+    /// The process whose first words have been answered.
+    answered: Option<Incarnation>,
 }
 
 /// The links of a PE with all others.
@@ -135,11 +139,12 @@ impl FarLinks {
     /// Takes messages again, first those that were held. Returns the answers.
     pub fn open(&mut self, port: &mut impl MirrorPort) -> Vec<(Pe, FarMessage)> {
         self.open = true;
-        let held = std::mem::take(&mut self.held).into_iter();
-        held.filter_map(|(pe, interval, message)| {
-            Some((pe, self.receive(port, pe, (interval, message))?))
-        })
-        .collect()
+        let mut answers = Vec::new();
+        for (pe, interval, message) in std::mem::take(&mut self.held) {
+            let answer = self.receive(port, pe, (interval, message));
+            answers.extend(answer.into_iter().map(|answer| (pe, answer)));
+        }
+        answers
     }
 
     /// Holds what arrives from now on.
@@ -174,27 +179,27 @@ impl FarLinks {
         }
     }
 
-    /// Takes, holds or drops a message of PE `pe`. Returns the answer.
+    /// Takes, holds or drops a message of PE `pe`. Returns the answers.
     pub fn receive(
         &mut self,
         port: &mut impl MirrorPort,
         pe: Pe,
         (interval, message): (LogInterval, FarMessage),
-    ) -> Option<FarMessage> {
+    ) -> Vec<FarMessage> {
         match self.admit(port, pe, (interval, &message)) {
-            Admission::Drop => None,
+            Admission::Drop => Vec::new(),
             Admission::Hold => {
                 self.held.push_back((pe, interval, message));
-                None
+                Vec::new()
             }
             Admission::Again => {
-                let FarMessage::Record(record) = message else { return None };
+                let FarMessage::Record(record) = message else { return Vec::new() };
                 let link = &self.links[pe.at()];
                 let is_last = record.number == link.number;
                 let is_atomic = is_last && record.record.kind == Kind::Atomic;
                 let noted = || Some(port.found(pe, link.last?));
                 let old = if is_atomic { link.old.or_else(noted) } else { None };
-                Some(FarMessage::Done { number: record.number, old: old.unwrap_or_default() })
+                vec![FarMessage::Done { number: record.number, old: old.unwrap_or_default() }]
             }
             Admission::Take => self.take(port, pe, (interval, message)),
         }
@@ -205,7 +210,7 @@ impl FarLinks {
         port: &mut impl MirrorPort,
         pe: Pe,
         (interval, message): (LogInterval, FarMessage),
-    ) -> Option<FarMessage> {
+    ) -> Vec<FarMessage> {
         let link = &mut self.links[pe.at()];
         match message {
             FarMessage::Words(words) => {
@@ -214,25 +219,25 @@ impl FarLinks {
                     (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
                 }
                 port.set_words(pe, &words);
-                None
+                link.answer_first(port, words.incarnation)
             }
             FarMessage::Record(record) => {
                 let old = link.take_record(port, pe, &record);
-                Some(FarMessage::Done { number: record.number, old })
+                vec![FarMessage::Done { number: record.number, old }]
             }
             FarMessage::Read { ticket, at, block, blocks, step } => {
                 let bytes = port.read(at, (block, blocks, step));
-                Some(FarMessage::Bytes { ticket, bytes })
+                vec![FarMessage::Bytes { ticket, bytes }]
             }
             FarMessage::Done { number, old } => {
                 link.done(number, old);
                 port.set_acknowledged(pe, link.acked);
-                None
+                Vec::new()
             }
             FarMessage::Bytes { ticket, bytes } => {
                 let request = link.requests.get_mut(&ticket);
                 request.into_iter().for_each(|(_, answer)| *answer = Some(bytes.clone()));
-                None
+                Vec::new()
             }
         }
     }
@@ -328,16 +333,32 @@ impl FarLinks {
         if link.told.replace(process) == Some(process) {
             return None;
         }
-        if port.breaks(Mutant::FarNotSentAgain) {
-            return Some(Vec::new());
-        }
-        let records = link.waiting.iter().cloned().map(FarMessage::Record);
-        let open = link.requests.values().filter(|(_, answer)| answer.is_none());
-        Some(records.chain(open.map(|(message, _)| message.clone())).collect())
+        Some(link.open_messages(port))
     }
 }
 
 impl Link {
+    /// Returns the messages that are not acknowledged or answered.
+    fn open_messages(&self, port: &impl MirrorPort) -> Vec<FarMessage> {
+        if port.breaks(Mutant::FarNotSentAgain) {
+            return Vec::new();
+        }
+        let records = self.waiting.iter().cloned().map(FarMessage::Record);
+        let open = self.requests.values().filter(|(_, answer)| answer.is_none());
+        records.chain(open.map(|(message, _)| message.clone())).collect()
+    }
+
+    /// Answers the first words of a process, which may lack what was sent to its predecessor: this
+    /// PE's program may compute for long before it adopts the view.
+    fn answer_first(&mut self, port: &impl MirrorPort, process: Incarnation) -> Vec<FarMessage> {
+        let is_first = self.answered.replace(process) != Some(process);
+        if !is_first || self.told == Some(process) {
+            return Vec::new();
+        }
+        let words = FarMessage::Words(port.own_words());
+        std::iter::once(words).chain(self.open_messages(port)).collect()
+    }
+
     /// Appends a record to the mirror, and then carries it out. Returns the value found.
     fn take_record(&mut self, port: &mut impl MirrorPort, pe: Pe, record: &NumberedRecord) -> u64 {
         let from = port.append(pe, record);

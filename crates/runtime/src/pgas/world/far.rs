@@ -66,6 +66,7 @@ struct Partial {
 struct Mirrors {
     own: &'static Segment,
     me: Pe,
+    incarnation: Incarnation,
     n_pes: usize,
     job: u64,
     /// The most bytes of operations in all mirrors, and those that the interval needs.
@@ -89,7 +90,7 @@ impl FarLogs {
     pub fn new(
         own: &'static Segment,
         (me, n_pes, job): (Pe, usize, u64),
-        kept: bool,
+        (incarnation, kept): (Incarnation, bool),
         full: Arc<FullLog>,
     ) -> FarLogs {
         let interval = if kept { own.log(n_pes).interval() } else { LogInterval::default() };
@@ -107,7 +108,7 @@ impl FarLogs {
             }
         }
         let (limit, need) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        let mirrors = Mirrors { own, me, n_pes, job, limit, need, full };
+        let mirrors = Mirrors { own, me, incarnation, n_pes, job, limit, need, full };
         let partial = Mutex::new(vec![Default::default(); n_pes]);
         FarLogs { mirrors, links: Mutex::new(links), partial, sending: Mutex::default() }
     }
@@ -170,8 +171,8 @@ impl FarLogs {
         let whole = self.joined(pe, incarnation, fragment);
         let sealed = whole.and_then(|whole| postcard::from_bytes::<Sealed<_>>(&whole).ok());
         let Some(Sealed { interval, message }) = sealed else { return Vec::new() };
-        let answer = self.links().receive(&mut &self.mirrors, pe, (interval, message));
-        answer.map_or_else(Vec::new, |answer| fragments(interval, &answer, BACK))
+        let answers = self.links().receive(&mut &self.mirrors, pe, (interval, message));
+        answers.iter().flat_map(|answer| fragments(interval, answer, BACK)).collect()
     }
 
     /// Adds a fragment to those before; returns the message that it completes.
@@ -190,15 +191,8 @@ impl FarLogs {
     }
 
     /// Returns the words of the own log.
-    pub fn words(&self, incarnation: Incarnation) -> FarMessage {
-        let log = self.mirrors.own.log(self.mirrors.n_pes);
-        FarMessage::Words(LogWords {
-            incarnation,
-            stage: log.get(Word::Stage),
-            met: log.get(Word::Met),
-            bare_from: log.get(Word::BareFrom),
-            against: log.against(),
-        })
+    pub fn words(&self) -> FarMessage {
+        FarMessage::Words((&self.mirrors).own_words())
     }
 }
 
@@ -227,6 +221,17 @@ impl Mirrors {
 impl MirrorPort for &Mirrors {
     fn interval(&self, pe: Pe) -> LogInterval {
         self.of(pe).interval()
+    }
+
+    fn own_words(&self) -> LogWords {
+        let log = self.own.log(self.n_pes);
+        LogWords {
+            incarnation: self.incarnation,
+            stage: log.get(Word::Stage),
+            met: log.get(Word::Met),
+            bare_from: log.get(Word::BareFrom),
+            against: log.against(),
+        }
     }
 
     fn clear(&mut self, pe: Pe, interval: LogInterval) {
