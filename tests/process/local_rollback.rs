@@ -21,21 +21,14 @@ pub fn said(outcome: &Outcome, word: &str) -> String {
 }
 
 fn with_logs() -> Job {
-    let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
-    if std::env::var("RAIDSHMEM_OVER").is_ok() {
-        return job.args(&[
-            "--nodes",
-            &std::env::var("RAIDSHMEM_OVER").unwrap(),
-            "--fabric",
-            "ucx",
-        ]);
-    }
-    job
+    Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"])
 }
 
 /// A program of `tests/c/local_rollback.h`.
 pub struct Subject {
     name: &'static str,
+    /// The number of nodes whose PEs do not map each other; None: all map each other.
+    apart: Option<&'static str>,
     /// The sum of a run without deaths and logs, and the number of calls of a PE.
     without_a_loss: OnceLock<(String, u32)>,
 }
@@ -45,7 +38,12 @@ static PLAIN: Subject = Subject::new("local_rollback");
 impl Subject {
     /// Returns the program of that name.
     pub const fn new(name: &'static str) -> Subject {
-        Subject { name, without_a_loss: OnceLock::new() }
+        Subject { name, apart: None, without_a_loss: OnceLock::new() }
+    }
+
+    /// Returns the program of that name, on nodes that only UCX connects.
+    pub const fn apart(name: &'static str, nodes: &'static str) -> Subject {
+        Subject { name, apart: Some(nodes), without_a_loss: OnceLock::new() }
     }
 
     /// Returns a job with logs on several nodes.
@@ -55,7 +53,11 @@ impl Subject {
 
     /// Returns a job with logs.
     pub fn job(&self, what: &[&str]) -> Job {
-        with_logs().program(&program(self.name), what)
+        let job = match self.apart {
+            Some(nodes) => with_logs().args(&["--nodes", nodes, "--fabric", "ucx"]),
+            None => with_logs(),
+        };
+        job.program(&program(self.name), what)
     }
 
     /// Like [`Subject::job`], with `membarrier` refused to the processes that `who` names.

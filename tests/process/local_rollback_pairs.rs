@@ -15,7 +15,7 @@ const PAIRS: usize = CALLS * CALLS;
 const EACH: usize = 40;
 
 /// The cases of a job: from, to, and the step.
-type Cases = [usize; 3];
+pub type Cases = [usize; 3];
 
 fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
     let words = [a, b].into_iter().chain(cases).map(|number| number.to_string());
@@ -39,10 +39,17 @@ fn sum_without_a_loss(cases: Cases) -> String {
 
 #[track_caller]
 fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
+    run_over("shm", how, pair, cases, nodes)
+}
+
+/// Runs a job on nodes that a fabric connects.
+#[track_caller]
+pub fn run_over(fabric: &str, how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
     let nodes = nodes.to_string();
     let local = Job::new(PES).env("SHMEM_FT_ROLLBACK", "local");
     let local = local.env("SHMEM_FT_MAX_RESTARTS", "1000");
-    let outcome = job(local.args(&["--verbose", "--nodes", &nodes]), how, pair, cases).run();
+    let local = local.args(&["--verbose", "--nodes", &nodes, "--fabric", fabric]);
+    let outcome = job(local, how, pair, cases).run();
     outcome.status(0);
     let sum = said(&outcome, "sum");
     outcome.check(sum == sum_without_a_loss(cases), "the sum of a run without a loss was expected");
@@ -50,7 +57,7 @@ fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
 }
 
 /// Divides all pairs into the parts for each job.
-fn parts(step: usize) -> Vec<Cases> {
+pub fn parts(step: usize) -> Vec<Cases> {
     let each = EACH * step;
     (0..PAIRS).step_by(each).map(|from| [from, (from + each).min(PAIRS), step]).collect()
 }
@@ -104,7 +111,7 @@ fn a_substitute_dies_after_another_pe_died_in_its_replay() {
 }
 
 /// Returns the case in which a PE dies before call `i`, and another before call `j`.
-fn case(i: usize, j: usize) -> Cases {
+pub fn case(i: usize, j: usize) -> Cases {
     let number = (i - 1) * CALLS + j - 1;
     [number, number + 1, 1]
 }

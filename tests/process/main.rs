@@ -4,7 +4,7 @@
 //! - [`local_rollback`]: a lost PE that rolls back locally; [`local_rollback_pairs`]: two of them;
 //!   [`local_rollback_zero`]: over calls that move nothing; [`local_rollback_words`]: with atomic
 //!   operations, signals and locks; [`local_rollback_teams`]: in teams and active sets;
-//!   [`local_rollback_apart`]: and then all PEs do;
+//!   [`local_rollback_apart`]: and then all PEs do; [`local_rollback_hosts`]: between hosts;
 //!   [`local_rollback_place`]: whichever way its checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`background`]: parity that is computed while the program runs
@@ -94,6 +94,7 @@ mod late;
 mod local_rollback;
 mod local_rollback_apart;
 mod local_rollback_heal;
+mod local_rollback_hosts;
 mod local_rollback_pairs;
 mod local_rollback_place;
 mod local_rollback_teams;

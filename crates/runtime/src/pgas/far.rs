@@ -35,7 +35,7 @@ impl World {
     /// Returns true if an operation on PE `pe` is a message to it, in a job with logs.
     #[inline]
     pub(super) fn is_far(&self, pe: Pe) -> bool {
-        self.local.far.is_some() && self.segments.is_remote(pe)
+        self.local.far.is_some() && pe != self.me() && self.segments.is_remote(pe)
     }
 
     fn far_pes(&self) -> impl Iterator<Item = Pe> {

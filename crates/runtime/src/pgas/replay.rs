@@ -28,6 +28,7 @@ use tracing::info;
 
 use super::caller::{Caller, Cut};
 use super::gathering::LogMeetings;
+use super::world::far::FarLogs;
 use super::world::local::TimedReplay;
 
 impl LookPort for Caller<'_> {
@@ -163,6 +164,9 @@ impl<'a> LogMeetings<'a> {
             let reason = (!why.is_empty()).then_some(Reason::Reported { why });
             sum.add(Finding::of(pe, reason));
         }
+        let overflow = self.world.far_logs().and_then(FarLogs::overflow);
+        let overflow = overflow.map(|bytes| Reason::Overflow { bytes });
+        sum.add(Finding::of(self.world.me(), overflow));
         sum.words()
     }
 

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord};
@@ -137,6 +136,12 @@ impl FarLogs {
     /// Returns the bytes of operations in this interval.
     pub fn need(&self) -> u64 {
         self.mirrors.need.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that the mirrors need, if one of them is full.
+    pub fn overflow(&self) -> Option<u64> {
+        let need = |pe| self.mirror(pe).get(Word::Need);
+        Pe::all(self.mirrors.n_pes).map(need).max().filter(|&need| need != 0)
     }
 
     /// Begins an interval of the own log. Returns the answers to what has waited for it.
@@ -263,9 +268,7 @@ impl MirrorPort for &Mirrors {
         if !self.has_room(&mirror, &head) {
             let bytes = self.need.load(Ordering::Relaxed);
             self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed));
-            if mirror.against().is_empty() {
-                mirror.set_against(&Reason::Overflow { bytes }.to_string());
-            }
+            mirror.set(Word::Need, bytes);
             return None;
         }
         let from = mirror.get(Word::Tail) as usize;
