@@ -273,24 +273,35 @@ fn whatever_step_a_repair_with_other_manifests_is_killed_at_nothing_is_worse() {
     }
 }
 
-/// If the set before is gone, a file gets all of its blocks, unless a later one refers to it.
+/// A file with an intact head refers to the files that the head names, also if the set before is
+/// gone: every damaged block is made again, byte by byte.
+#[test]
+fn damaged_blocks_of_a_file_that_refers_to_others_are_made_again() {
+    let folder = Folder::new();
+    let _ = without_the_second(&folder);
+    let before = folder.bytes();
+    for (path, intact) in &before {
+        // Bytes of the last two blocks, of those that the file has.
+        let from_end = [1, TILE + 1].into_iter().filter(|&it| intact.len() > it + 8192);
+        for at in from_end.map(|it| intact.len() - it) {
+            let mut bytes = intact.clone();
+            bytes[at] ^= 1;
+            fs::write(path, bytes).expect("written");
+            let (text, well) = told(&folder.0, &["--repair", "--verify"]);
+            assert!(well && text.contains("made again: "), "byte {at} of {path:?}: {text}");
+            assert!(folder.bytes() == before, "byte {at} of {path:?}: {text}");
+        }
+    }
+}
+
+/// If the set before is gone, a file without a head gets all of its blocks.
 #[test]
 fn a_file_whose_references_are_not_known_is_made_whole() {
     let folder = Folder::new();
     let at = without_the_second(&folder);
     let path = |set: u64| folder.0.join(format!("node-2/set-{set}/pe-2"));
     let len = |set: u64| fs::metadata(path(set)).expect("a file").len();
-    let (before, lens) = (fs::read(path(3)).expect("a file"), [len(3), len(4)]);
-    // The block that the fourth set needs is intact.
-    let mut bytes = before.clone();
-    *bytes.last_mut().expect("one") ^= 1;
-    fs::write(path(3), &bytes).expect("written");
-    let (text, well) = told(&folder.0, &["--repair"]);
-    assert!(
-        !well && text.contains("set 3  not repaired: set 4 refers to it as it was; "),
-        "{text}"
-    );
-    holds(&folder.0, 4, cells(), &at(4));
+    let lens = [len(3), len(4)];
     for lost in [&[3][..], &[4], &[3, 4]] {
         lost.iter().for_each(|&set| fs::remove_file(path(set)).expect("removed"));
         let (text, well) = told(&folder.0, &["--repair"]);
@@ -303,6 +314,42 @@ fn a_file_whose_references_are_not_known_is_made_whole() {
         let (text, well) = told(&folder.0, &["--repair"]);
         assert!(well && folder.bytes() == repaired, "there is nothing to do: {text}");
     }
+}
+
+/// A block of the first set cannot be decoded there, but in the third, which refers to it. The file
+/// of the third set would become another one, and an intact one of the fourth refers to it.
+#[test]
+fn a_file_that_an_intact_one_refers_to_becomes_no_other() {
+    const IN_OTHERS: usize = TILE / 8;
+    let at = |set: u64| {
+        move |pe, nth: usize| match nth {
+            5 => set.min(3),
+            IN_OTHERS.. if set == 4 => cell(pe, nth).rotate_left(1) + 1,
+            _ => cell(pe, nth),
+        }
+    };
+    let folder = Folder::new();
+    let mut writer = Writer::new(&folder.0, Some("raid5"), 0, HEAP);
+    let written = [1, 2, 3, 4].map(|set| writer.write(set, Some(set - 1), &at(set)));
+    assert_eq!(written[3].bases, [1, 3].map(CheckpointNumber));
+    for node in 0..4 {
+        fs::remove_dir_all(folder.0.join(format!("node-{node}/set-2"))).expect("removed");
+    }
+    // A block that the third set needs and the fourth does not, and its parity in the first.
+    let parities = [0, 1, 3].map(|pe| (format!("node-{pe}/set-1/parity-{pe}"), 4096));
+    for (path, at) in parities.into_iter().chain([("node-2/set-1/pe-2".into(), 8192 + 2 * TILE)]) {
+        let path = folder.0.join(path);
+        let mut bytes = fs::read(&path).expect("a file");
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).expect("written");
+    }
+    let before = folder.bytes();
+    let (text, well) = told(&folder.0, &["--repair"]);
+    let told = |line: &str| text.lines().any(|it| it.starts_with(line));
+    assert!(!well && told("set 3  not repaired: set 4 refers to it as it was; oshinfo"), "{text}");
+    assert!(told("set 1  not repaired: unrecoverable: group 0 lost "), "{text}");
+    assert!(folder.bytes() == before, "{text}");
+    [3, 4].into_iter().for_each(|set| holds(&folder.0, set, cells(), &at(set)));
 }
 
 #[test]
