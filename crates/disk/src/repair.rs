@@ -62,7 +62,8 @@ pub struct Repair {
     pub failed: Option<SetError>,
 }
 
-/// Repairs all sets in a folder and in its folders of nodes, newest first. Reads every byte.
+/// Repairs all sets in a folder and in its folders of nodes, newest first, except those that are
+/// there only for others. Reads every byte.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -73,6 +74,9 @@ pub fn repair(folder: &Path, pool: &WorkerPool) -> Result<Vec<Repair>, SetError>
     for next in ids {
         let mut sets = StoredSet::list(folder)?;
         let Some(at) = sets.iter().position(|set| id(set) == next) else { continue };
+        if sets[at].is_only_for(&sets).is_some() {
+            continue;
+        }
         sets[at].read(pool);
         let (set, mut made) = (&sets[at], Vec::new());
         let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
