@@ -140,7 +140,7 @@ fn each_node_can_be_drained_and_nothing_is_computed_again() {
             drained(&outcome, node, (spares == "1").then_some(4));
             outcome
                 .says(&format!("node {node} leaves the job after checkpoint {AT}, and PE {node}"));
-            outcome.says("lost 1 node: 0.0 ms of repeated work");
+            outcome.says("oshrun: drained 1 node: 0.0 ms of repeated work");
         }
     }
 }

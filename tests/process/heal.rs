@@ -138,6 +138,23 @@ fn groups_stay_where_memory_for_others_is_short() {
     assert_eq!(limited(&["2@3", "1@5"]).same_verdict(), words);
 }
 
+/// New groups are taken only if there is memory for the checkpoints after the first one, too.
+#[test]
+fn new_groups_that_are_taken_leave_memory_for_later_checkpoints() {
+    let limits = (5_800..=8_200).step_by(400);
+    let mut stayed = 0;
+    for limit in limits.clone() {
+        let job = job(4, &["2@3"]).env("SHMEM_FT_MEMORY_LIMIT", &format!("{limit}K"));
+        let outcome = jacobi::job(job, SMALL).run();
+        outcome.right_sum(SMALL);
+        outcome.check(outcome.count("checkpoint refused") == 0, "memory was counted before");
+        let stays = outcome.count("parity groups stay as they are: ");
+        outcome.check(stays + outcome.count(ANEW) == 1, "they change, or a line says why not");
+        stayed += stays;
+    }
+    assert!(stayed > 0 && stayed < limits.count(), "both happen");
+}
+
 /// Starts a job that writes sets, and waits until it has one of a checkpoint under new groups: at
 /// most three are older. Its node 2 is lost while the set of the third checkpoint is written.
 fn stored_anew(store: &Store) -> Running {

@@ -51,13 +51,23 @@ fn flip_middle(file: &Path) {
     fs::write(file, bytes).expect("written");
 }
 
-fn killed_and_resumed(layout: &str) {
+fn remove(file: &Path) {
+    fs::remove_file(file).expect("removed");
+}
+
+/// Fills a folder, until more sets are written than a chain has, and kills the job.
+fn filled(layout: &str, keep: &str) -> Store {
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "4"]).env("SHMEM_FT_STORE_LAYOUT", layout);
-    let job = job.env("SHMEM_FT_STORE_KEEP", "7").env("SHMEM_FT_INTERVAL", "0.03");
+    let job = job.env("SHMEM_FT_STORE_KEEP", keep).env("SHMEM_FT_INTERVAL", "0.03");
     let mut run = job.with_orphans().program(&program("patches"), &["1000000"]).start();
-    run.wait_for_nth("is on disk", 10); // more than a chain has
+    run.wait_for_nth("is on disk", 10);
     run.kill();
+    store
+}
+
+fn killed_and_resumed(layout: &str) {
+    let store = filled(layout, "7");
     let sets = listed(&store);
     let is_listed = |base: &u64| sets.iter().any(|set| set.checkpoint == *base);
     assert!(sets.iter().all(|set| set.bases.iter().all(is_listed)), "a base was deleted");
@@ -91,4 +101,40 @@ fn a_job_resumes_from_changes_in_one_folder_and_without_their_base_from_an_older
 #[test]
 fn a_job_resumes_from_changes_on_all_disks_and_without_their_base_from_an_older_set() {
     killed_and_resumed("local");
+}
+
+/// Each file of a set that refers to others, and of the set that they are in, is made again as the
+/// job had written it. All sets are whole again, also with the few that a job keeps by default.
+#[test]
+fn files_of_sets_that_refer_to_others_are_repaired_and_the_job_resumes() {
+    for keep in ["2", "7"] {
+        let store = filled("local", keep);
+        let run = |words: &[&str]| {
+            let output = store.oshinfo(words);
+            let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{words:?}: {listed}");
+            listed
+        };
+        // The job was killed, perhaps while nodes deleted a set, or while they named one.
+        run(&["--prune", keep, "--repair"]);
+        run(&["--verify"]);
+        let sets = listed(&store);
+        let newest = sets.iter().find(|set| !set.bases.is_empty()).expect("one refers to others");
+        let base = sets.iter().find(|set| set.checkpoint == newest.bases[0]).expect("it is there");
+        let damages: [fn(&Path); 2] = [flip_middle, remove];
+        for (set, name) in [(newest, "pe"), (newest, "parity"), (base, "pe"), (base, "parity")] {
+            for (node, damage) in (1..).zip(damages) {
+                let file = format!("node-{node}/set-{}/{name}-{node}", set.set);
+                let file = store.0.join(file);
+                let before = fs::read(&file).expect("a file");
+                damage(&file);
+                let repaired = run(&["--repair"]);
+                let line = format!("made again: {}\n", file.display());
+                assert!(repaired.contains(&line), "{repaired}");
+                assert!(fs::read(&file).expect("a file") == before, "{}", file.display());
+                run(&["--verify"]);
+            }
+        }
+        resumed(&store, "local", &format!("@{}", newest.set));
+    }
 }

@@ -54,7 +54,7 @@ fn a_job_that_lost_a_pe_is_shown() {
         &format!("job {}: {pause}\nsince 20", run.launcher()),
         ", mode raid5\n4 PEs on 3 nodes: 4 alive; 1 spare\n",
         " checkpoints, the last (3) ",
-        "\nlost so far: 1 PE\n",
+        "\nso far: lost 1 PE\n",
         "\ngroup 0: PEs 0,2, whole\ngroup 1: PEs 1,3, whole\n",
         &format!("\nnode 0: agent is process {agent}\n  PE 0: process "),
         " alive, incarnation 0",
@@ -83,7 +83,7 @@ fn a_recovery_shows_its_step_and_how_far_it_is() {
     let words = ["recovery, for ", "rebuilding lost data: 44 %, ", " left\n"];
     let text =
         wait_for(&run, &[&words[..], &["PE 1: process ", ", stopped, incarnation 1"]].concat());
-    for words in ["3 alive, 1 stopped\n", "lost so far: 1 node\n", ", without PE 1\n"] {
+    for words in ["3 alive, 1 stopped\n", "so far: lost 1 node\n", ", without PE 1\n"] {
         assert!(text.contains(words), "`{words}` was expected in\n{text}");
     }
     let json = json_of(&run);
@@ -208,7 +208,7 @@ fn a_view_on_a_terminal_stays_below_the_lines_and_goes() {
     let view = [
         "1 being replaced",
         "group 0: PEs 0-3, without PE 1",
-        "lost so far: 1 node\n",
+        "so far: lost 1 node\n",
         "\nnode 0: PE 0",
     ];
     terminal.wait_for(&[&bar[..], &lines, &view].concat());

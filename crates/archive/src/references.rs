@@ -112,8 +112,8 @@ pub struct Past {
     owner: Owner,
     /// The files that hold its tiles, the last of them perhaps this one.
     bases: Vec<Base>,
-    /// The digest of each tile, and the base that holds it, from 1.
-    tiles: Vec<(u128, u8)>,
+    /// The digest of each tile, and the base that holds it, from 1; None if no base does.
+    tiles: Vec<Option<(u128, u8)>>,
 }
 
 impl Past {
@@ -129,8 +129,23 @@ impl Past {
             renumbered[0] = bases.len() as u8;
         }
         let source = |nth: usize| usize::from(references.sources.get(nth).copied().unwrap_or(0));
-        let tile = |(nth, &digest): (usize, &u128)| (digest, renumbered[source(nth)]);
+        let tile = |(nth, &digest): (usize, &u128)| Some((digest, renumbered[source(nth)]));
         Past { owner, bases, tiles: digests.iter().enumerate().map(tile).collect() }
+    }
+
+    /// Returns what was remembered when the file of `owner` was written, as far as its references
+    /// show that: `digests` are of the tiles that it refers to, None for those that it has. None
+    /// without references.
+    pub fn before(owner: Owner, references: &References, digests: &[Option<u128>]) -> Option<Past> {
+        let number = references.bases.last()?.number;
+        let tile = |(digest, &source): (&Option<u128>, &u8)| Some(((*digest)?, source));
+        let tiles = digests.iter().zip(&references.sources).map(tile).collect();
+        Some(Past { owner: Owner { number, ..owner }, bases: references.bases.clone(), tiles })
+    }
+
+    /// Returns the checkpoint of the file that this is remembered of.
+    pub fn number(&self) -> CheckpointNumber {
+        self.owner.number
     }
 
     /// Returns true if the file of `next` may refer to this one: it is that of `base`, the set that
@@ -148,8 +163,8 @@ impl Past {
     /// Returns the base that holds a tile with this digest, if it has not changed.
     pub fn source(&self, tile: TileIndex, digest: u128) -> Option<u8> {
         let is_known = |known: u128| known == digest || breaks(Mutant::DigestsIgnored);
-        let held = self.tiles.get(tile.at()).filter(|(known, _)| is_known(*known));
-        held.map(|&(_, source)| source)
+        let held = self.tiles.get(tile.at()).copied().flatten();
+        held.filter(|&(known, _)| is_known(known)).map(|(_, source)| source)
     }
 }
 
@@ -206,6 +221,25 @@ mod tests {
         assert_eq!(fifth.references(1).bases, references.bases);
         let (references, _) = write(Some(&fifth), 7, &[20, 10]);
         assert_eq!(references.sources, [0, 0], "a tile that moved has changed");
+    }
+
+    /// A file of which only the head is left is written again with the references that it had.
+    #[test]
+    fn the_references_of_a_file_show_what_it_was_written_after() {
+        let (whole, first) = write(None, 1, &[10, 20, 30]);
+        let (_, second) = write(Some(&first), 2, &[11, 20, 31]);
+        let digests = [12, 20, 31];
+        let (references, _) = write(Some(&second), 4, &digests);
+        assert_eq!((references.bases.len(), references.sources.as_slice()), (2, &[0, 1, 2][..]));
+        let known = [None, Some(20), Some(31)];
+        let before = Past::before(owner(4), &references, &known).expect("it refers to others");
+        assert!(before.suits(Some(before.number()), &owner(4)));
+        assert_eq!(write(Some(&before), 4, &digests).0, references);
+        // The list is as it was even if no tile of the first file is needed.
+        let (references, _) = write(Some(&second), 4, &[12, 21, 31]);
+        let before = Past::before(owner(4), &references, &[None, None, Some(31)]);
+        assert_eq!(write(before.as_ref(), 4, &[12, 21, 31]).0, references);
+        assert_eq!(Past::before(owner(1), &whole, &[]), None);
     }
 
     #[test]

@@ -135,6 +135,8 @@ rules! {
     GroupEmptied = "group-emptied", unit, "moves_even_out_the_load_within_the_parity";
     /// Memory is counted per job, not per machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
+    /// New groups are taken with memory for one of both slots.
+    SlotUncounted = "slot-uncounted", unit, "new_groups_are_taken_with_memory_for_both_slots";
     /// A program that never asks why a checkpoint was refused is refused forever.
     RefusedForever = "refused-forever", unit, "the_loop_of_the_thesis_ends";
 

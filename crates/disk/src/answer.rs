@@ -119,8 +119,8 @@ pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     if words.verify {
         stored.iter_mut().for_each(|set| set.read(&pool));
     }
-    let look = |set: &Set| look(set, words.verify.then_some(stored.as_slice()));
-    let sets: Vec<(Set, Result<Manifest, String>)> =
+    let look = |set: &Set| look(set, &stored, words.verify);
+    let sets: Vec<(Set, Result<Listed, String>)> =
         sets::everywhere(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
     let well = sets.iter().all(|(_, looked)| looked.is_ok());
     let disks = Disks([held::list(folder)]);
@@ -162,14 +162,22 @@ struct Done {
     repairs: Vec<Repair>,
 }
 
-/// Reads the manifest of a set. With `verified` sets, also reports the damage in its folder, and if
-/// that can be repaired.
-fn look(set: &Set, verified: Option<&[StoredSet]>) -> Result<Manifest, String> {
+/// A set that is as it should be.
+struct Listed {
+    manifest: Manifest,
+    /// The newest set that it is there for, if it cannot hold itself.
+    only_for: Option<u64>,
+}
+
+/// Reads the manifest of a set. If the sets were `verified`, also reports the damage in its folder,
+/// and if that can be repaired.
+fn look(set: &Set, all: &[StoredSet], verified: bool) -> Result<Listed, String> {
     let manifest = set.manifest().map_err(|error| error.to_string())?;
-    let mut verified = verified.into_iter().flatten();
-    let stored = verified.find(|stored| stored.folders.contains(&set.folder));
+    let stored = all.iter().find(|stored| stored.folders.contains(&set.folder));
+    let only_for = stored.and_then(|stored| stored.is_only_for(all));
+    let stored = stored.filter(|_| verified && only_for.is_none());
     let damage = stored.and_then(|stored| Some((stored, stored.damage_in(&set.folder)?)));
-    let Some((stored, damage)) = damage else { return Ok(manifest) };
+    let Some((stored, damage)) = damage else { return Ok(Listed { manifest, only_for }) };
     let why = &damage.why;
     Err(match stored.judge(true) {
         Ok(()) => format!("{why}; --repair makes it again"),
@@ -196,11 +204,14 @@ impl Disks {
     }
 }
 
-/// Describes an intact set, as far as its files are here.
-fn verified(missing: &[Pe]) -> String {
-    match missing {
-        [] => "  whole".to_owned(),
-        _ => format!("  holds, without the files of {}", Pe::names(missing)),
+/// Describes a set. If the sets were verified, it is intact as far as its files are on these disks.
+fn state(Listed { manifest, only_for }: &Listed, verified_on: Option<&Disks>) -> String {
+    let missing = verified_on.map(|disks| disks.lack(manifest));
+    match (only_for, missing.as_deref()) {
+        (Some(set), _) => format!("  only for set {set}"),
+        (None, None) => String::new(),
+        (None, Some([])) => "  whole".to_owned(),
+        (None, Some(missing)) => format!("  holds, without the files of {}", Pe::names(missing)),
     }
 }
 
@@ -223,7 +234,7 @@ fn sizes(manifest: &Manifest) -> String {
 
 fn in_words(
     folder: &Path,
-    sets: &[(Set, Result<Manifest, String>)],
+    sets: &[(Set, Result<Listed, String>)],
     done: &Done,
     verified_on: Option<&Disks>,
 ) -> String {
@@ -242,14 +253,14 @@ fn in_words(
     for (set, looked) in sets {
         let (number, node) = (set.number, of_node(set));
         let _ = match looked {
-            Ok(manifest) => writeln!(
+            Ok(found @ Listed { manifest, .. }) => writeln!(
                 text,
                 "set {number}{node}  checkpoint {}  {}  {} PEs  {}{}  {}",
                 manifest.number,
                 when(manifest),
                 manifest.entries.len(),
                 sizes(manifest),
-                verified_on.map(|disks| verified(&disks.lack(manifest))).unwrap_or_default(),
+                state(found, verified_on),
                 manifest.program.escape_debug()
             ),
             Err(error) => writeln!(text, "set {number}{node}  not whole: {error}"),
@@ -263,12 +274,12 @@ fn in_words(
 
 fn in_json(
     folder: &Path,
-    sets: &[(Set, Result<Manifest, String>)],
+    sets: &[(Set, Result<Listed, String>)],
     done: &Done,
     disks: &Disks,
 ) -> serde_json::Value {
-    let set = |(set, looked): &(Set, Result<Manifest, String>)| match looked {
-        Ok(manifest) => json!({
+    let set = |(set, looked): &(Set, Result<Listed, String>)| match looked {
+        Ok(Listed { manifest, only_for }) => json!({
             "set": set.number,
             "node": set.node,
             "folder": set.folder.display().to_string(),
@@ -279,6 +290,7 @@ fn in_json(
             "missing": disks.lack(manifest),
             "bytes": manifest.bytes(),
             "bases": manifest.bases,
+            "only_for": only_for,
             "raw": manifest.raw.unwrap_or(manifest.bytes()),
             "mode": manifest.mode,
             "program": manifest.program,

@@ -159,6 +159,20 @@ impl StoredSet {
         self.damages.values().find(|damage| Path::new(&damage.folder) == folder)
     }
 
+    /// Returns the newest set of `all` that refers to this one, if this one cannot hold: it refers
+    /// to a set that is deleted. Pruning leaves such a set for the blocks that others have there.
+    pub fn is_only_for(&self, all: &[StoredSet]) -> Option<u64> {
+        let (job, number) = (self.manifest.job, self.manifest.number);
+        let has = |base: &CheckpointNumber| {
+            all.iter().any(|set| (set.manifest.job, set.manifest.number) == (job, *base))
+        };
+        let refers =
+            |set: &&StoredSet| set.manifest.job == job && set.manifest.bases.contains(&number);
+        let holds = self.manifest.bases.iter().all(has);
+        let newest = all.iter().filter(refers).map(|set| set.number).max();
+        newest.filter(|_| !holds)
+    }
+
     /// Checks that all data of the set can be read, or if it `decodes`, computed from parity.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 //! Repair of sets without a job: a file that is damaged or missing is made again from the other
 //! files of its group, as the agent of its PE had written it, and must then be the one that the
-//! manifest names. A file that referred to others does so again, as far as the file of the set
-//! before shows which blocks had not changed. Otherwise it gets all of its blocks, and the
-//! manifests name that file, unless a file of a later set refers to the one that it replaces.
+//! manifest names. A file that referred to others does so again, as its head says, or else as the
+//! file of the set before shows which blocks had not changed. If neither is left, it gets all of
+//! its blocks, and the manifests name that file, unless a file of a later set refers to the one
+//! that it replaces.
 //!
 //! ```text
 //! DIR/node-2/set-7/repair/pe-2    a file that is being made; it replaces pe-2 once it is on disk
@@ -28,7 +29,7 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::references::Past;
 use raidshmem_core::disk::{Content, Entry, Failure};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::pool::WorkerPool;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -61,7 +62,8 @@ pub struct Repair {
     pub failed: Option<SetError>,
 }
 
-/// Repairs all sets in a folder and in its folders of nodes, newest first. Reads every byte.
+/// Repairs all sets in a folder and in its folders of nodes, newest first, except those that are
+/// there only for others. Reads every byte.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -72,6 +74,9 @@ pub fn repair(folder: &Path, pool: &WorkerPool) -> Result<Vec<Repair>, SetError>
     for next in ids {
         let mut sets = StoredSet::list(folder)?;
         let Some(at) = sets.iter().position(|set| id(set) == next) else { continue };
+        if sets[at].is_only_for(&sets).is_some() {
+            continue;
+        }
         sets[at].read(pool);
         let (set, mut made) = (&sets[at], Vec::new());
         let failed = Repairer { root: folder, set, all: &sets }.all(&mut made).err();
@@ -221,15 +226,12 @@ impl Repairer<'_> {
     ) -> Result<bool, SetError> {
         let (refers, path) = (!self.set.manifest.bases.is_empty(), work.join(name(content, pe)));
         let entry = self.set.manifest.entry(content, pe);
-        let bases = self.all.iter().filter(|set| refers && self.precedes(set)).map(Some);
-        for base in bases.chain([None]) {
-            let past = base.map(|set| (set, past(set, file)));
-            if matches!(past, Some((_, None))) {
-                continue;
-            }
+        let earlier = self.all.iter().filter(|set| refers && self.precedes(set));
+        let pasts = std::iter::once_with(|| past_of(self.set, file, Time::Before));
+        let pasts = pasts.chain(earlier.map(|set| past_of(set, file, Time::After))).flatten();
+        for past in pasts.map(Some).chain([None]) {
             for &level in levels {
-                let past = past.clone().and_then(|(set, past)| Some((set.manifest.number, past?)));
-                if Some(self.write(work, file, decoder, (level, past))?) == entry {
+                if Some(self.write(work, file, decoder, (level, past.clone()))?) == entry {
                     return Ok(true);
                 }
                 fs::remove_file(&path).map_err(io_at(&path))?;
@@ -250,11 +252,11 @@ impl Repairer<'_> {
     fn check_no_other_refers_to(&self, (content, pe): SetFile) -> Result<(), SetError> {
         let number = self.set.manifest.number;
         let refers = |set: &&StoredSet| {
-            let bases = match content {
-                Content::Data => set.open::<Head>(pe).map(|it| it.head.references.bases),
-                Content::Parity => set.open::<ParityHead>(pe).map(|it| it.head.references.bases),
+            let references = match content {
+                Content::Data => set.open::<Head>(pe).map(|it| it.head.references),
+                Content::Parity => set.open::<ParityHead>(pe).map(|it| it.head.references),
             };
-            bases.is_ok_and(|bases| bases.iter().any(|base| base.number == number))
+            references.is_ok_and(|it| it.used().any(|(_, base)| base.number == number))
         };
         let mut later = self.all.iter().filter(|set| set.manifest.job == self.set.manifest.job);
         match later.find(refers) {
@@ -273,11 +275,11 @@ impl Repairer<'_> {
         work: &Path,
         file @ (content, pe): SetFile,
         decoder: &Decoder,
-        (level, past): (u32, Option<(CheckpointNumber, Past)>),
+        (level, past): (u32, Option<Past>),
     ) -> Result<Entry, SetError> {
         let (mut order, layout) = (decoder.order(level), decoder.layout());
-        let (base, past) = past.unzip();
-        (order.how.incremental, order.how.base) = (past.is_some(), base);
+        order.how.base = past.as_ref().map(Past::number);
+        order.how.incremental = past.is_some();
         let mut pasts: Pasts = past.map(|past| (file, past)).into_iter().collect();
         let stop = AtomicU64::new(0);
         let read = |pieces: SyncSender<Piece>| {
@@ -364,18 +366,39 @@ impl Drop for Work {
     }
 }
 
-/// Returns what an agent would remember of a file, if it can be read.
-fn past(set: &StoredSet, (content, pe): SetFile) -> Option<Past> {
-    fn of<H: PeHead>(file: &PeFile<H>) -> Option<Past> {
+/// The time, around the writing of a file, of what an agent remembers.
+#[derive(Clone, Copy, PartialEq)]
+enum Time {
+    /// It shows in the references of the file.
+    Before,
+    /// It shows in all tiles of the file.
+    After,
+}
+
+/// Returns what an agent remembered before or after it wrote a file, if the tiles that show it can
+/// be read.
+fn past_of(set: &StoredSet, (content, pe): SetFile, time: Time) -> Option<Past> {
+    fn of<H: PeHead>(file: &PeFile<H>, time: Time) -> Option<Past> {
         let (owner, mut scratch) = (H::owner(&file.head), TileScratch::default());
-        let tiles = 0..file.head.tiles().sums.len();
-        let digest = |nth| Some(digest(owner.job, file.tile(nth, &mut scratch).ok()?));
-        let digests: Option<Vec<u128>> = tiles.map(digest).collect();
-        Some(Past::new(owner, file.entry, file.head.references(), &digests?))
+        let (tiles, references) = (file.head.tiles(), file.head.references());
+        let mut read = |nth| Some(digest(owner.job, file.tile(nth, &mut scratch).ok()?));
+        let all = 0..tiles.sums.len();
+        match time {
+            Time::Before => {
+                let digest =
+                    |nth| if tiles.is_here(nth) { Some(None) } else { read(nth).map(Some) };
+                let digests: Option<Vec<Option<u128>>> = all.map(digest).collect();
+                Past::before(owner, references, &digests?)
+            }
+            Time::After => {
+                let digests: Option<Vec<u128>> = all.map(read).collect();
+                Some(Past::new(owner, file.entry, references, &digests?))
+            }
+        }
     }
     match content {
-        Content::Data => of::<Head>(&set.open(pe).ok()?),
-        Content::Parity => of::<ParityHead>(&set.open(pe).ok()?),
+        Content::Data => of::<Head>(&set.open(pe).ok()?, time),
+        Content::Parity => of::<ParityHead>(&set.open(pe).ok()?, time),
     }
 }
 

@@ -56,8 +56,11 @@ pub struct Totals {
     pub recovery: Duration,
     /// PEs that were lost, except those lost with their node.
     pub processes: u64,
-    /// Nodes that were lost with PEs.
+    /// Nodes that were lost, except those that were drained.
     pub nodes: u64,
+    /// Nodes that were drained.
+    #[serde(default)]
+    pub drained: u64,
     /// Bytes of data of PE 0 in the last checkpoint.
     pub data: u64,
     /// Bytes that it kept for others, in one slot.

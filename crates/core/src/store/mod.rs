@@ -20,8 +20,8 @@
 //! [`protection`] forms the groups, [`grouped`] records the groups of each checkpoint,
 //! `raidshmem_codec::stripe` places the chunks, and [`stamp`] seals the tiles. Agreement:
 //! [`phase`] finds the checkpoint that stands after a death, [`site`] the PEs that call from
-//! diverged sites, [`intent`] checks that memory suffices, and [`refusal`] handles a shortage. The
-//! crate `raidshmem` moves the bytes.
+//! diverged sites, `footprint` and [`intent`] check that memory suffices, and [`refusal`] handles a
+//! shortage. The crate `raidshmem` moves the bytes.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
 //! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
@@ -31,6 +31,7 @@
 pub mod advice;
 pub mod coverage;
 pub mod delta;
+mod footprint;
 pub mod grouped;
 pub mod inherited;
 pub mod intent;

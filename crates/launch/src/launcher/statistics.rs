@@ -23,7 +23,7 @@ use raidshmem_core::settings::{BackupMode, Rollback, Settings};
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::progress::{OpenRecovery, RebuildProgress, Turn};
 use raidshmem_report::record::Totals;
-use raidshmem_report::words::{bytes, count, time};
+use raidshmem_report::words::{bytes, count, losses, time};
 
 /// A restart whose line still lacks some reports.
 #[derive(Debug)]
@@ -82,6 +82,7 @@ pub struct Figures {
     pub took: Option<Duration>,
     pub processes: u64,
     pub nodes: u64,
+    pub drained: u64,
     /// The number of PEs that are lost now.
     pub lost: usize,
     /// The first death since all PEs last resumed, and the progress of its recovery.
@@ -114,8 +115,9 @@ pub struct JobStatistics {
     /// The time of the state to which a loss would roll back the program.
     base: Duration,
     open: OpenRecovery,
-    processes: usize,
-    nodes: usize,
+    processes: u64,
+    nodes: u64,
+    drained: u64,
     again: Duration,
     /// The repeated work after the last recovery, which counts in `again`.
     last_again: Duration,
@@ -149,11 +151,13 @@ impl JobStatistics {
         };
         match &event.what {
             What::Lost { pes, node, drained, .. } => {
-                let late = self.lost(pes, node.is_some());
-                if *drained && node.is_none() {
-                    self.processes -= pes.len(); // they only move
+                match (node, drained) {
+                    (None, true) => {} // they only move
+                    (None, false) => self.processes += pes.len() as u64,
+                    (Some(_), true) => self.drained += 1,
+                    (Some(_), false) => self.nodes += 1,
                 }
-                late
+                self.lost(pes)
             }
             What::Report(report) => self.add_report(now, report, recovery),
             What::FellBack { checkpoint, set, why, rebuilt } => {
@@ -258,10 +262,8 @@ impl JobStatistics {
         self.times.split_off(&checkpoint.next());
     }
 
-    fn lost(&mut self, pes: &[Pe], with_node: bool) -> Option<String> {
+    fn lost(&mut self, pes: &[Pe]) -> Option<String> {
         let late = self.restarted();
-        self.processes += if with_node { 0 } else { pes.len() };
-        self.nodes += usize::from(with_node);
         self.back.extend(pes.iter().map(|&pe| (pe, None)));
         self.recent.clear();
         late
@@ -275,8 +277,9 @@ impl JobStatistics {
             saving: self.saving,
             again: self.again,
             recovery: self.recovery,
-            processes: self.processes as u64,
-            nodes: self.nodes as u64,
+            processes: self.processes,
+            nodes: self.nodes,
+            drained: self.drained,
             data,
             kept,
         }
@@ -292,8 +295,9 @@ impl JobStatistics {
             last: self.made.map(|made| (self.last.0, made)),
             every: ends.filter(|_| spans > 0).map(|(last, first)| (*last - *first) / spans),
             took: self.made.map(|_| self.saving / made),
-            processes: self.processes as u64,
-            nodes: self.nodes as u64,
+            processes: self.processes,
+            nodes: self.nodes,
+            drained: self.drained,
             lost: self.open.lost().len(),
             recovery: self.begun().map(|begun| (begun, self.open.progress(now))),
         }
@@ -360,9 +364,7 @@ impl JobStatistics {
     }
 
     fn losses(&self) -> Option<String> {
-        let each = [(self.processes, "PE"), (self.nodes, "node")];
-        let each = each.iter().filter(|(number, _)| *number > 0);
-        let each: Vec<String> = each.map(|&(number, what)| count(number as u64, what)).collect();
+        let lost = losses(self.processes, self.nodes, self.drained);
         let made_good = || {
             let (again, recovery) = (time(self.again), time(self.recovery));
             format!("{again} of repeated work, {recovery} until all PEs resumed")
@@ -374,8 +376,7 @@ impl JobStatistics {
                 format!("{}; after the last loss the job ended before that", made_good())
             }
         };
-        (!each.is_empty() && self.mode.protects())
-            .then(|| format!("lost {}: {end}", each.join(" and ")))
+        lost.filter(|_| self.mode.protects()).map(|lost| format!("{lost}: {end}"))
     }
 
     /// Describes the memory that protects the data of each PE.

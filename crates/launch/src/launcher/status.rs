@@ -18,7 +18,7 @@ use super::statistics::Figures;
 use crate::live::{Bar, Frame};
 use crate::query::AnswerForm;
 use raidshmem_report::progress::RebuildProgress;
-use raidshmem_report::words::{bytes, count, span, time};
+use raidshmem_report::words::{self, bytes, count, span, time};
 
 /// The maximum number of nodes, and of groups, with a line of their own in the view.
 const LINES: usize = 8;
@@ -293,10 +293,8 @@ fn checkpoints(job: &Picture) -> String {
 }
 
 fn losses(figures: &Figures) -> Option<String> {
-    let each = [(figures.processes, "PE"), (figures.nodes, "node")];
-    let each = each.iter().filter(|(number, _)| *number > 0);
-    let each: Vec<String> = each.map(|&(number, what)| count(number, what)).collect();
-    (!each.is_empty()).then(|| format!("lost so far: {}", each.join(" and ")))
+    let lost = words::losses(figures.processes, figures.nodes, figures.drained);
+    lost.map(|lost| format!("so far: {lost}"))
 }
 
 fn recovery(job: &Picture, does: String) -> String {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::scale::percent;
 use crate::record::Record;
 use crate::story::Story;
-use crate::words::{bytes, count, span, time};
+use crate::words::{bytes, count, losses, span, time};
 
 /// Renders title and verdict.
 pub fn header(record: &Record, story: &Story) -> Markup {
@@ -34,13 +34,10 @@ fn used(record: &Record) -> u64 {
     nodes.len() as u64
 }
 
-/// Describes the losses, such as `1 PE and 2 nodes`; None if nothing was lost.
+/// Describes the losses; None if nothing was lost.
 fn lost(record: &Record) -> Option<String> {
     let totals = &record.totals;
-    let each = [(totals.processes, "PE"), (totals.nodes, "node")];
-    let each = each.iter().filter(|(number, _)| *number > 0);
-    let each: Vec<String> = each.map(|&(number, what)| count(number, what)).collect();
-    (!each.is_empty()).then(|| each.join(" and "))
+    losses(totals.processes, totals.nodes, totals.drained)
 }
 
 fn verdict(record: &Record, story: &Story) -> Markup {
@@ -48,12 +45,10 @@ fn verdict(record: &Record, story: &Story) -> Markup {
     let back = story.recoveries.iter().all(|recovery| recovery.end.is_some());
     let (class, words) = match (end.status, lost(record)) {
         (0, None) => ("good", "Ended well; nothing was lost.".to_owned()),
-        (0, Some(lost)) if back => ("good", format!("Ended well; lost {lost}, and all came back.")),
-        (0, Some(lost)) => {
-            ("good", format!("Ended well; lost {lost}, of which not all were replaced."))
-        }
+        (0, Some(lost)) if back => ("good", format!("Ended well; {lost}, and all came back.")),
+        (0, Some(lost)) => ("good", format!("Ended well; {lost}, of which not all were replaced.")),
         (status, None) => ("bad", format!("Ended with status {status}.")),
-        (status, Some(lost)) => ("bad", format!("Ended with status {status}; lost {lost}.")),
+        (status, Some(lost)) => ("bad", format!("Ended with status {status}; {lost}.")),
     };
     html! {
         p class=(format!("verdict {class}")) {

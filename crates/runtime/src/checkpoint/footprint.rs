@@ -1,21 +1,16 @@
-//! Memory of the own store: the amount that a checkpoint takes, and its allocation.
+//! Memory of the own store: its allocation, and how much of it checkpoints occupy.
 
 #![forbid(unsafe_code)]
 
-use raidshmem_core::layout::TILE;
 use raidshmem_core::store::coverage::Piece;
 use raidshmem_core::store::protection::Protection;
 
-use super::tiles;
 use crate::pgas::{Segments, StoreBytes, World};
 
 /// Returns the bytes of all snapshots, and of all slots, for snapshots of `len` bytes.
 pub fn footprint(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
-    let (shape, place) = protection.place(segments.me());
-    let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
-    let slot = shape.parity_len(place, len);
-    let (snapshots, slots) = (snapshot * protection.snapshots, slot * protection.mode.slots());
-    StoreBytes { snapshots, slots }
+    let slots = protection.slots_len(segments.me(), len);
+    StoreBytes { snapshots: protection.snapshots_len(len), slots }
 }
 
 /// Returns the parts of the own store for snapshots of `len` bytes and for their parity. Once

@@ -12,8 +12,6 @@ use super::*;
 
 /// The environment variable for a process to be killed: its folder, its layout, and its steps.
 const KILLED: &str = "RAIDSHMEM_TEST_KILLED_INCREMENTAL";
-/// The environment variable for a repair to be killed: its folder and its steps.
-const KILLED_REPAIR: &str = "RAIDSHMEM_TEST_KILLED_INCREMENTAL_REPAIR";
 const LAYOUTS: [Option<&str>; 2] = [None, Some("raid5")];
 
 /// Returns the cells after `step` steps, each of which changes one, of one tile after another.
@@ -183,128 +181,6 @@ fn parity_covers_a_lost_base_and_a_copy_is_whole() {
     }
 }
 
-/// Files of a chain are made again byte by byte, also those of several sets and of a whole node.
-#[test]
-fn files_that_refer_to_others_are_made_again_byte_by_byte() {
-    let lost: [&[&str]; 6] = [
-        &["node-2/set-1/pe-2"],
-        &["node-2/set-3/pe-2"],
-        &["node-1/set-3/parity-1", "node-1/set-2/pe-1"],
-        &["node-2/set-1/pe-2", "node-2/set-2/pe-2", "node-2/set-3/parity-2"],
-        &["node-0/set-2/pe-0", "node-3/set-3/pe-3", "node-1/set-1/parity-1"],
-        &["node-3/set-1", "node-3/set-2", "node-3/set-3"],
-    ];
-    for (scheme, level) in [("raid5", 0), ("raid5", 3), ("mirror", 0)] {
-        let folder = Folder::new();
-        let mut writer = Writer::new(&folder.0, Some(scheme), level, HEAP);
-        (1..4).for_each(|set| _ = writer.write(set, Some(set - 1), &after(set)));
-        let before = folder.bytes();
-        for lost in lost {
-            for path in lost.iter().map(|path| folder.0.join(path)) {
-                match path.is_dir() {
-                    true => fs::remove_dir_all(&path).expect("removed"),
-                    false => fs::write(&path, &before[&path][..99]).expect("cut"),
-                }
-            }
-            let (text, well) = told(&folder.0, &["--repair"]);
-            assert!(well && text.contains("made again: "), "{lost:?}: {text}");
-            assert!(folder.bytes() == before, "{scheme} {level} {lost:?}");
-        }
-        (1..4).for_each(|set| holds(&folder.0, set, cells(), &after(set)));
-    }
-}
-
-/// Writes sets 1, 3 and 4, of which the third was written after a second one that is gone. Returns
-/// the cells of each.
-fn without_the_second(folder: &Folder) -> impl Fn(u64) -> Box<dyn Fn(Pe, usize) -> u64> {
-    const FAR: usize = 2 * TILE / 8;
-    let at = |set: u64| -> Box<dyn Fn(Pe, usize) -> u64> {
-        Box::new(move |pe, nth: usize| match nth {
-            5 => set.min(3),
-            FAR => set,
-            _ => cell(pe, nth),
-        })
-    };
-    let mut writer = Writer::new(&folder.0, Some("raid5"), 0, HEAP);
-    let written = [1, 2, 3, 4].map(|set| writer.write(set, Some(set - 1), &at(set)));
-    // All that the second set has changed changes again: no file refers to it.
-    assert_eq!(written[2].bases, [CheckpointNumber(1)]);
-    assert_eq!(written[3].bases, [1, 3].map(CheckpointNumber));
-    for node in 0..4 {
-        fs::remove_dir_all(folder.0.join(format!("node-{node}/set-2"))).expect("removed");
-    }
-    at
-}
-
-/// In the process to be killed, repairs; else kills such a process after every few steps, while
-/// files are made whole and the manifests name them. All data can still be had, and the next repair
-/// completes it.
-#[test]
-fn whatever_step_a_repair_with_other_manifests_is_killed_at_nothing_is_worse() {
-    if let Ok(words) = std::env::var(KILLED_REPAIR) {
-        let (folder, steps) = words.rsplit_once(' ').expect("two words");
-        kill_after(steps.parse().expect("a number"));
-        repair(Path::new(folder), &WorkerPool::new(1, Vec::new())).expect("a folder");
-        return;
-    }
-    for steps in (0..).step_by(5) {
-        let folder = Folder::new();
-        let at = without_the_second(&folder);
-        let lost = |set: u64| folder.0.join(format!("node-2/set-{set}/pe-2"));
-        [3, 4].into_iter().for_each(|set| fs::remove_file(lost(set)).expect("removed"));
-        let mut repairer = Command::new(std::env::current_exe().expect("this program"));
-        let test = "write::tests::incremental::whatever_step_a_repair_with_other_manifests_is_\
-                    killed_at_nothing_is_worse";
-        repairer.args(["--exact", test]);
-        repairer.env(KILLED_REPAIR, format!("{} {steps}", folder.0.display()));
-        let ended = repairer.output().expect("it runs");
-        let killed = ended.status.signal() == Some(libc::SIGKILL);
-        assert!(killed || ended.status.success(), "{steps}: {ended:?}");
-        [1, 3, 4].into_iter().for_each(|set| holds(&folder.0, set, cells(), &at(set)));
-        let (text, well) = told(&folder.0, &["--repair"]);
-        assert!(well, "after {steps} steps: {text}");
-        let (text, well) = told(&folder.0, &["--verify"]);
-        assert!(well, "after {steps} steps: {text}");
-        [1, 3, 4].into_iter().for_each(|set| holds(&folder.0, set, cells(), &at(set)));
-        if !killed {
-            assert!(steps > 40, "{steps} steps are too few");
-            break;
-        }
-    }
-}
-
-/// If the set before is gone, a file gets all of its blocks, unless a later one refers to it.
-#[test]
-fn a_file_whose_references_are_not_known_is_made_whole() {
-    let folder = Folder::new();
-    let at = without_the_second(&folder);
-    let path = |set: u64| folder.0.join(format!("node-2/set-{set}/pe-2"));
-    let len = |set: u64| fs::metadata(path(set)).expect("a file").len();
-    let (before, lens) = (fs::read(path(3)).expect("a file"), [len(3), len(4)]);
-    // The block that the fourth set needs is intact.
-    let mut bytes = before.clone();
-    *bytes.last_mut().expect("one") ^= 1;
-    fs::write(path(3), &bytes).expect("written");
-    let (text, well) = told(&folder.0, &["--repair"]);
-    assert!(
-        !well && text.contains("set 3  not repaired: set 4 refers to it as it was; "),
-        "{text}"
-    );
-    holds(&folder.0, 4, cells(), &at(4));
-    for lost in [&[3][..], &[4], &[3, 4]] {
-        lost.iter().for_each(|&set| fs::remove_file(path(set)).expect("removed"));
-        let (text, well) = told(&folder.0, &["--repair"]);
-        assert!(well && text.contains("made again: "), "{text}");
-        [1, 3, 4].into_iter().for_each(|set| holds(&folder.0, set, cells(), &at(set)));
-        assert!(len(3) > lens[0] && len(4) > lens[1], "their blocks are there");
-        let (text, well) = told(&folder.0, &["--verify"]);
-        assert!(well, "{text}");
-        let repaired = folder.bytes();
-        let (text, well) = told(&folder.0, &["--repair"]);
-        assert!(well && folder.bytes() == repaired, "there is nothing to do: {text}");
-    }
-}
-
 #[test]
 fn no_set_that_a_kept_one_refers_to_is_deleted() {
     for scheme in LAYOUTS {
@@ -408,3 +284,5 @@ fn whatever_step_the_writer_of_changes_is_killed_at_a_set_holds() {
         assert!(killed_at > 20, "{killed_at} steps are too few");
     }
 }
+
+mod repairs;

@@ -76,6 +76,37 @@ fn losses_and_their_cost_are_summarized() {
     );
 }
 
+/// A node that leaves on request is not lost, and a PE that moves neither; the time until all PEs
+/// have resumed counts as with a loss.
+#[test]
+fn planned_moves_are_no_losses() {
+    let mut job = chronicle(BackupMode::Raid5);
+    let moves = |job: &mut JobStatistics, time, node| {
+        let (pes, cause, checkpoint) = (vec![Pe(1)], String::new(), SECOND);
+        job.at(time, What::Lost { pes: pes.clone(), node, cause, drained: true });
+        job.at(time + 0.25, rebuilt(Pe(1)));
+        job.at(time + 0.5, resumed());
+        let (to, repeats) = (vec![2], false);
+        match node {
+            Some(node) => job.at(time + 0.5, What::Drained { node, checkpoint, pes, to, repeats }),
+            None => job.at(time + 0.5, What::Moved { node: 2, checkpoint, pes, to, repeats }),
+        }
+    };
+    job.at(1.0, checkpoint(2));
+    moves(&mut job, 2.0, None);
+    assert_eq!(job.summary(at(3.0)).len(), 2, "no loss");
+    moves(&mut job, 3.0, Some(1));
+    let of = |figures: Figures| (figures.processes, figures.nodes, figures.drained);
+    assert_eq!(of(job.figures(at(4.0))), (0, 0, 1));
+    assert_eq!((job.totals().nodes, job.totals().drained), (0, 1));
+    let line = job.summary(at(4.0)).pop().unwrap();
+    assert_eq!(line, "drained 1 node: 0.0 ms of repeated work, 1.00 s until all PEs resumed");
+    job.loses(5.0, &[Pe(0)], None);
+    job.loses(5.0, &[Pe(3)], Some(3));
+    let line = job.summary(at(6.0)).pop().unwrap();
+    assert!(line.starts_with("lost 1 PE and 1 node, drained 1 node: "), "{line}");
+}
+
 #[test]
 fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
     let mut job = chronicle(BackupMode::Raid5);

@@ -34,7 +34,11 @@ pub(super) fn json(job: &Picture) -> Value {
             "interval": figures.every.map(|every| every.as_secs_f64()),
             "duration": figures.took.map(|took| took.as_secs_f64()),
         },
-        "lost": { "processes": figures.processes, "nodes": figures.nodes },
+        "lost": {
+            "processes": figures.processes,
+            "nodes": figures.nodes,
+            "drained": figures.drained,
+        },
         "recovery": recovery(job),
         "survival": job.survival,
     })

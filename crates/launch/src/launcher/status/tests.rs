@@ -61,7 +61,7 @@ fn a_job_is_shown_with_all_its_processes() {
             "since 1970-01-01T00:00:00Z, for 1m 30s, mode raid5",
             "4 PEs on 2 nodes: 3 alive, 1 stopped; 1 spare",
             "27 checkpoints, the last (28) 1.2 s ago, one every 3.40 s, 12.0 ms each",
-            "lost so far: 2 PEs and 1 node",
+            "so far: lost 2 PEs and 1 node",
             "group 0: PEs 0,2, whole",
             "group 1: PEs 1,3, whole",
             "node 0: agent is process 10",
