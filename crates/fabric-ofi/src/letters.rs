@@ -1,4 +1,5 @@
-//! Messages: requests for updates of a peer's words, their answers, and wake-ups.
+//! Messages: requests for updates of a peer's words, their answers, wake-ups, and bytes for the
+//! events of a peer.
 //!
 //! Updates are carried out by the target's processor, in the thread that receives the request:
 //! atomics of devices are not atomic with those of the processor, and some providers have none, or
@@ -6,6 +7,9 @@
 //!
 //! A peer may ask before this process knows it: it introduces its endpoint first, so that it is
 //! answered.
+//!
+//! Bytes for events wait for room without bound, since their caller does not wait. Those to a peer
+//! stay in order, whether this process passed them on or its own events returned them.
 //!
 //! Invariant: once this process has disconnected from an incarnation, none of its messages is
 //! accepted, however late it arrives.
@@ -19,11 +23,20 @@ use crate::link::Task;
 use crate::links::Connections;
 use crate::message::{Body, Letter, decode, encode};
 use crate::owed::Owed;
-use crate::slots::Slot;
+use crate::slots::{MESSAGE, SHORT, Slot};
+
+/// Returns a length in bytes that no message with these contents exceeds. The same for all bytes
+/// for events: if there is no room for one message, there is none for the next.
+fn room(body: &Body) -> usize {
+    match body {
+        Body::Tell(_) => MESSAGE,
+        _ => SHORT,
+    }
+}
 
 impl Connections {
     /// Encodes a message of this process.
-    fn letter(&self, ticket: u64, body: Body) -> Vec<u8> {
+    fn letter(&self, ticket: u64, body: &Body) -> Vec<u8> {
         let local = &self.shared.local;
         let (job, pe, incarnation) = (local.job, local.me, local.incarnation);
         encode(&Letter { job, pe, incarnation, ticket, body })
@@ -31,10 +44,10 @@ impl Connections {
 
     /// Sends `pe` a message, after an introduction if it is the first. Returns the connection, or
     /// `None` if there is no slot.
-    fn say(&mut self, pe: Pe, ticket: u64, body: Body) -> Result<Option<Lost>, Lost> {
+    fn say(&mut self, pe: Pe, ticket: u64, body: &Body) -> Result<Option<Lost>, Lost> {
         if !self.usable(pe)?.1.introduced {
             let hello = Body::Hello(self.own_name.clone());
-            let Some(slot) = self.filled(0, hello) else { return Ok(None) };
+            let Some(slot) = self.filled(0, &hello) else { return Ok(None) };
             let (peer, link, to) = self.usable(pe)?;
             link.introduced = true;
             self.begin(slot.0, peer, (to, Task::Send, slot.1));
@@ -47,9 +60,9 @@ impl Connections {
     }
 
     /// Returns a slot with this message, and its length; `None` if there is no slot.
-    fn filled(&mut self, ticket: u64, body: Body) -> Option<(Slot, usize)> {
+    fn filled(&mut self, ticket: u64, body: &Body) -> Option<(Slot, usize)> {
+        let slot = self.slots.take(room(body))?;
         let letter = self.letter(ticket, body);
-        let slot = self.slots.take(letter.len())?;
         self.slots.fill(slot, &letter);
         Some((slot, letter.len()))
     }
@@ -58,7 +71,7 @@ impl Connections {
     /// the connection, or `None` if there is no slot.
     pub fn ask(&mut self, ticket: u64, ask: AmoRequest) -> Result<Option<Lost>, Lost> {
         let AmoRequest { pe, word, change } = ask;
-        let said = self.say(pe, ticket, Body::Request(word, change))?;
+        let said = self.say(pe, ticket, &Body::Request(word, change))?;
         let Some(to) = said else { return Ok(None) };
         match ticket {
             0 => self.posted(to),
@@ -78,8 +91,26 @@ impl Connections {
         }
     }
 
+    /// Passes bytes to the events of `pe`, once there is room.
+    pub fn tell(&mut self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        let (_, _, to) = self.usable(pe)?;
+        self.told.owe(to, bytes.to_vec());
+        self.pay_told(pe);
+        Ok(())
+    }
+
+    /// Sends the bytes for the events of `pe`, in order, as far as there is room.
+    fn pay_told(&mut self, pe: Pe) {
+        while let Some(owed) = self.told.next(pe) {
+            if !self.paid(&owed) {
+                return self.told.put_back(owed);
+            }
+        }
+    }
+
     /// Sends messages that are owed, as far as there is room.
     pub fn pay(&mut self) {
+        self.told.peers().into_iter().for_each(|pe| self.pay_told(pe));
         for _ in 0..self.owed.len() {
             let Some(owed) = self.owed.pop_front() else { return };
             if !self.paid(&owed) {
@@ -93,13 +124,13 @@ impl Connections {
     fn paid(&mut self, owed: &Owed) -> bool {
         let Owed { to, ticket, ref body } = *owed;
         if self.link(to).is_some() {
-            return self.say(to.pe, ticket, body.clone()) != Ok(None);
+            return self.say(to.pe, ticket, body) != Ok(None);
         }
-        let peer = self.strangers.name(to).and_then(|name| self.slots.port.insert(name));
+        let peer = self.strangers.peer(to);
         let Some(peer) = peer.filter(|_| self.strangers.accepts(to.pe, to.incarnation)) else {
             return true;
         };
-        let Some((slot, len)) = self.filled(ticket, body.clone()) else { return false };
+        let Some((slot, len)) = self.filled(ticket, body) else { return false };
         self.send_unconnected(slot, peer, (to, len))
     }
 
@@ -125,8 +156,8 @@ impl Connections {
         let to = Lost { pe, incarnation };
         match body {
             Body::Hello(name) => {
-                if self.link(to).is_none() {
-                    self.strangers.meet(to, name);
+                if self.link(to).is_none() && self.strangers.peer(to).is_none() {
+                    self.strangers.meet(to, self.slots.port.insert(&name)?);
                 }
             }
             Body::Request(word, change) => {
@@ -136,6 +167,11 @@ impl Connections {
             Body::Answer(_) if ticket == 0 => self.answered(to),
             Body::Answer(before) => {
                 self.answers.entry(ticket).and_modify(|answer| *answer = Some(before));
+            }
+            Body::Tell(bytes) => {
+                for answer in self.shared.local.events.heard(pe, incarnation, &bytes) {
+                    self.told.owe(to, answer);
+                }
             }
             Body::Wake => {} // whoever makes progress wakes the threads
         }

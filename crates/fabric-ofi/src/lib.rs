@@ -8,7 +8,7 @@
 //! offers  raw                        libfabric's offers; its endpoint, queue and registered memory
 //! slots  shared  owed                the bytes of operations; what threads share; messages to send
 //! link  links                        a connection; all of them, and their operations
-//! letters                            messages: requests, answers, wake-ups
+//! letters                            messages: requests, answers, wake-ups, bytes for events
 //! attend                             the thread that makes progress
 //! ```
 //!
@@ -72,7 +72,7 @@ use self::message::{Address, SegmentPart, decode, encode};
 use self::offers::{Status, providers};
 use self::raw::{Demands, Port};
 use self::shared::Shared;
-use self::slots::{LONG, OPERATIONS, Slot, Slots};
+use self::slots::{LONG, MESSAGE, OPERATIONS, Slot, Slots};
 
 /// Variables that libfabric reads, and the reasons for their values.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -181,7 +181,7 @@ impl Ofi {
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local, by_processor)));
         let mut connections = Connections::new(slots, name, shared);
         for _ in 0..RECEIVES {
-            let slot = connections.slots.take(0).expect("they are all free");
+            let slot = connections.slots.take(MESSAGE).expect("they are all free");
             connections.await_letter(slot);
         }
         let turns: &'static Turns<Connections> = Box::leak(Box::new(Turns::new(connections)));
@@ -416,6 +416,10 @@ impl Engine for Ofi {
             let over = open.as_ref()?.iter().all(|&one| state.is_quiet(one));
             over.then(|| state.lost(peers).map_or(Ok(()), Err))
         })
+    }
+
+    fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        self.turns.enter().tell(pe, bytes)
     }
 
     fn wake(&self, pe: Pe) {

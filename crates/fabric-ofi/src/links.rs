@@ -21,7 +21,7 @@ use raidshmem_fabric::Lost;
 use raidshmem_fabric::turns::{DelegatedPut, Inside, PLACES};
 
 use crate::link::{End, PeerLink, Phase, Task, Work};
-use crate::owed::{Owed, Strangers};
+use crate::owed::{Owed, Strangers, Told};
 use crate::raw::{Event, Peer, Posted};
 use crate::shared::Shared;
 use crate::slots::{Slot, Slots};
@@ -44,6 +44,7 @@ pub(super) struct Connections {
     pub own_name: Vec<u8>,
     pub strangers: Strangers,
     pub owed: VecDeque<Owed>,
+    pub told: Told,
     /// Posts to all peers that were not answered.
     pub unanswered: u64,
     /// Previous values returned by updates, by ticket.
@@ -66,6 +67,7 @@ impl Connections {
             own_name,
             strangers: Strangers::new(shared.local.n_pes),
             owed: VecDeque::new(),
+            told: Told::default(),
             unanswered: 0,
             answers: HashMap::new(),
             any_broken: false,
@@ -355,7 +357,7 @@ impl Connections {
 
     /// Ends everything on the connection to `pe`, which stays in the table.
     fn cut(&mut self, pe: Pe) {
-        let Connections { slots, links, works, left, owed, .. } = self;
+        let Connections { slots, links, works, left, owed, told, .. } = self;
         let Some(link) = &mut links[pe.at()] else { return };
         let to = Lost { pe, incarnation: link.incarnation };
         self.any_broken = true;
@@ -392,6 +394,7 @@ impl Connections {
             stays
         });
         owed.retain(|owed| owed.to != to);
+        told.forget(to);
     }
 
     /// Removes `pe`: messages of this incarnation or older ones are ignored from now on.
@@ -438,7 +441,8 @@ impl Connections {
 
     /// Returns true if nothing of this process is on its way to libfabric.
     pub fn is_idle(&self) -> bool {
-        self.stalled.is_empty() && self.owed.is_empty() && self.left.is_empty()
+        let owes = !self.owed.is_empty() || !self.told.is_empty();
+        self.stalled.is_empty() && !owes && self.left.is_empty()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Messages between processes of the engine: addresses, requests for updates, answers.
+//! Messages between processes of the engine: addresses, requests for updates, answers, and bytes
+//! for the receiver's events.
 //!
 //! The engine drops bytes that do not decode, or are of another job.
 
@@ -36,7 +37,7 @@ pub struct SegmentPart {
 
 /// A message with its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
+pub struct Letter<B = Body> {
     /// The job; messages of other jobs are rejected.
     pub job: u64,
     /// The PE of the sender.
@@ -46,7 +47,7 @@ pub struct Letter {
     /// The number that links a request to its answer; 0 if only completion is waited for.
     pub ticket: u64,
     /// The contents.
-    pub body: Body,
+    pub body: B,
 }
 
 /// The contents of a message.
@@ -60,6 +61,8 @@ pub enum Body {
     Answer(u64),
     /// The puts so far have arrived: sleeping threads should look again.
     Wake,
+    /// Bytes for the receiver's events.
+    Tell(Vec<u8>),
 }
 
 /// Encodes a message.

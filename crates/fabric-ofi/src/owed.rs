@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, VecDeque};
+
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_fabric::Lost;
+use raidshmem_fabric::{Lost, TOLD_MAX};
 
 use crate::message::Body;
+use crate::raw::Peer;
 
 /// A message to send once there is room.
 #[derive(Debug)]
@@ -22,12 +25,56 @@ impl Owed {
     }
 }
 
+/// Bytes for the events of peers, in order for each. A peer without any is absent.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeMap<Pe, VecDeque<Owed>>);
+
+impl Told {
+    /// Adds bytes for a peer.
+    pub fn owe(&mut self, to: Lost, bytes: Vec<u8>) {
+        assert!(bytes.len() <= TOLD_MAX, "{} bytes for the events of a peer", bytes.len());
+        let owed = Owed { to, ticket: 0, body: Body::Tell(bytes) };
+        self.0.entry(to.pe).or_default().push_back(owed);
+    }
+
+    /// Takes the first message for `pe`.
+    pub fn next(&mut self, pe: Pe) -> Option<Owed> {
+        let next = self.0.get_mut(&pe)?.pop_front();
+        if next.is_none() {
+            self.0.remove(&pe);
+        }
+        next
+    }
+
+    /// Puts back the message that was taken last.
+    pub fn put_back(&mut self, owed: Owed) {
+        self.0.entry(owed.to.pe).or_default().push_front(owed);
+    }
+
+    /// Returns the peers for which messages may wait.
+    pub fn peers(&self) -> Vec<Pe> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Drops the messages to this incarnation.
+    pub fn forget(&mut self, to: Lost) {
+        if let Some(told) = self.0.get_mut(&to.pe) {
+            told.retain(|owed| owed.to != to);
+        }
+    }
+
+    /// Returns true if no message waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(VecDeque::is_empty)
+    }
+}
+
 /// Peers that this process is not connected to, as they introduced themselves.
 #[derive(Debug)]
 pub(super) struct Strangers {
     /// The lowest incarnation of each PE whose messages are accepted.
     oldest: Vec<Incarnation>,
-    known: Vec<Option<(Incarnation, Vec<u8>)>>,
+    known: Vec<Option<(Incarnation, Peer)>>,
 }
 
 impl Strangers {
@@ -47,9 +94,9 @@ impl Strangers {
         self.known[pe.at()] = None;
     }
 
-    /// Notes the name of a peer's endpoint.
-    pub fn meet(&mut self, peer: Lost, name: Vec<u8>) {
-        self.known[peer.pe.at()] = Some((peer.incarnation, name));
+    /// Notes the endpoint of a peer that introduced itself.
+    pub fn meet(&mut self, who: Lost, peer: Peer) {
+        self.known[who.pe.at()] = Some((who.incarnation, peer));
     }
 
     /// Returns true if messages of this incarnation are accepted.
@@ -57,9 +104,9 @@ impl Strangers {
         self.oldest.get(pe.at()).is_some_and(|&oldest| incarnation >= oldest)
     }
 
-    /// Returns the name of this incarnation's endpoint, if it introduced itself.
-    pub fn name(&self, to: Lost) -> Option<&[u8]> {
-        let known = self.known[to.pe.at()].as_ref();
-        known.filter(|known| known.0 == to.incarnation).map(|known| known.1.as_slice())
+    /// Returns the endpoint of this incarnation, if it introduced itself.
+    pub fn peer(&self, to: Lost) -> Option<Peer> {
+        let known = self.known[to.pe.at()];
+        known.filter(|known| known.0 == to.incarnation).map(|known| known.1)
     }
 }

@@ -13,24 +13,31 @@
 use std::ptr::null_mut;
 
 use ofi_sys::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
+use raidshmem_fabric::TOLD_MAX;
 
 use crate::offers::Status;
 use crate::raw::{Context, Event, Local, Peer, Port, Posted, Remote};
 
-/// The length of a short slot in bytes: enough for a message.
+/// The length of a short slot in bytes: enough for a message without bytes for events.
 pub const SHORT: usize = 512;
+/// The length of a slot in bytes that any message fits in.
+pub const MESSAGE: usize = TOLD_MAX + 128;
 /// The length of a long slot in bytes, and the maximum of a transfer.
 pub const LONG: usize = 64 << 10;
-/// Slots of each length that are made together.
-const SHORTS: usize = 1024;
-const LONGS: usize = 64;
+/// Slots that are made together: their number and length.
+const KINDS: [(usize, usize); 3] = [(1024, SHORT), (512, MESSAGE), (64, LONG)];
 /// Maximum operations under way before slots are added.
-pub const OPERATIONS: usize = SHORTS + LONGS;
+pub const OPERATIONS: usize = KINDS[0].0 + KINDS[1].0 + KINDS[2].0;
 /// The first key of this memory; smaller ones are of segments.
 const FIRST_KEY: u64 = 1000;
 
 /// A number of a slot.
 pub type Slot = usize;
+
+/// Returns the index in [`KINDS`] of the slots for this many bytes.
+fn kind(len: usize) -> usize {
+    KINDS.iter().position(|&(_, most)| len <= most).expect("a transfer of at most a long slot")
+}
 
 #[derive(Debug)]
 struct SlotState {
@@ -44,9 +51,10 @@ struct SlotState {
 pub struct Slots {
     pub port: Port,
     places: Vec<SlotState>,
-    /// Free slots: short ones, and long ones.
-    free: [Vec<Slot>; 2],
-    abandoned: usize,
+    /// Free slots of each kind.
+    free: [Vec<Slot>; KINDS.len()],
+    /// Abandoned slots of each kind.
+    abandoned: [usize; KINDS.len()],
     made: u64,
 }
 
@@ -56,15 +64,15 @@ unsafe impl Send for Slots {}
 impl Slots {
     /// Makes the first slots of a port.
     pub fn new(port: Port) -> Result<Slots, Status> {
-        let (places, free, abandoned, made) = (Vec::new(), [Vec::new(), Vec::new()], 0, 0);
-        let mut slots = Slots { port, places, free, abandoned, made };
+        let (places, free, abandoned) = (Vec::new(), Default::default(), Default::default());
+        let mut slots = Slots { port, places, free, abandoned, made: 0 };
         slots.add()?;
         Ok(slots)
     }
 
     /// Adds slots of each length.
     fn add(&mut self) -> Result<(), Status> {
-        let len = SHORTS * SHORT + LONGS * LONG;
+        let len = KINDS.iter().map(|(count, len)| count * len).sum();
         // Never freed; pages are allocated when first used.
         let memory: &'static mut [u64] = Box::leak(vec![0; len / 8].into_boxed_slice());
         let base: *mut u8 = memory.as_mut_ptr().cast();
@@ -77,7 +85,7 @@ impl Slots {
         }
         self.made += 1;
         let mut from = 0;
-        for (kind, (count, len)) in [(SHORTS, SHORT), (LONGS, LONG)].into_iter().enumerate() {
+        for (kind, (count, len)) in KINDS.into_iter().enumerate() {
             for _ in 0..count {
                 let (at, slot) = (base.wrapping_add(from), self.places.len());
                 from += len;
@@ -91,9 +99,9 @@ impl Slots {
 
     /// Returns a slot of at least `len` bytes; `None` if all are in use.
     pub fn take(&mut self, len: usize) -> Option<Slot> {
-        assert!(len <= LONG, "a transfer of {len} bytes");
-        let kind = usize::from(len > SHORT);
-        if self.free[kind].is_empty() && self.abandoned > OPERATIONS / 4 * self.made as usize {
+        let kind = kind(len);
+        let many = KINDS[kind].0 / 4 * self.made as usize;
+        if self.free[kind].is_empty() && self.abandoned[kind] > many {
             let _ = self.add(); // without them, operations wait
         }
         self.free[kind].pop()
@@ -102,12 +110,12 @@ impl Slots {
     /// Gives a slot back.
     pub fn give(&mut self, slot: Slot) {
         assert!(!self.places[slot].under_way, "an operation uses the slot");
-        self.free[usize::from(self.places[slot].at.len > SHORT)].push(slot);
+        self.free[kind(self.places[slot].at.len)].push(slot);
     }
 
     /// Notes that no thread waits for the operation in this slot.
     pub fn abandon(&mut self, slot: Slot) {
-        self.abandoned += 1;
+        self.abandoned[kind(self.places[slot].at.len)] += 1;
         self.places[slot].abandoned = true;
     }
 
@@ -167,7 +175,8 @@ impl Slots {
         for event in &events[before..] {
             let place = &mut self.places[event.slot];
             place.under_way = false;
-            self.abandoned -= usize::from(std::mem::take(&mut place.abandoned));
+            let abandoned = std::mem::take(&mut place.abandoned);
+            self.abandoned[kind(place.at.len)] -= usize::from(abandoned);
         }
     }
 }

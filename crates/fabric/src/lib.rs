@@ -281,7 +281,7 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Passes bytes, at most [`TOLD_MAX`], to [`EventSink::heard`] of `pe`, after all that were
     /// passed before. Nothing waits for their arrival. An engine for which
-    /// [`raidshmem_core::settings::Fabric::tells`] is false refuses.
+    /// [`raidshmem_core::settings::Fabric::carries_logs`] is false refuses.
     ///
     /// # Errors
     /// [`Lost`].
