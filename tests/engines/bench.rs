@@ -58,7 +58,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 // ---- processes ----------------------------------------------------------------------------------
 
 /// A PE in its own process.
-struct Process {
+pub struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -176,6 +176,28 @@ impl Processes {
         self.partner.memory.cut(len);
     }
 
+    /// Returns the number of the last play.
+    pub fn number(&self) -> u64 {
+        self.plays
+    }
+
+    /// Replaces the partner by a new incarnation, which plays `role` to its end before the driver
+    /// connects to it. Returns the old process, which lives on.
+    pub fn replace_by(&mut self, role: Option<&'static str>) -> Process {
+        self.incarnation += 1;
+        let new = Process::start(PARTNER, self.incarnation);
+        let old = std::mem::replace(&mut self.partner, new);
+        self.partner.connect(DRIVER, 0, &self.address);
+        if let Some(role) = role {
+            self.start(role);
+            self.partner.hear("played");
+        }
+        let (engine, incarnation) = (&self.node.engine, Incarnation(self.incarnation));
+        let connected = engine.connect(PARTNER, incarnation, &bytes(&self.partner.address));
+        connected.expect("it is reached");
+        old
+    }
+
     /// Waits until the partner has ended by itself and returns its status.
     pub fn ended(&mut self) -> Option<i32> {
         self.partner.child.wait().expect("it is a child").code()
@@ -238,15 +260,8 @@ impl Bench for Processes {
     }
 
     fn replace(&mut self) {
-        self.incarnation += 1;
         self.node.engine.disconnect(PARTNER);
-        self.partner = Process::start(PARTNER, self.incarnation);
-        self.partner.connect(DRIVER, 0, &self.address);
-        let address = bytes(&self.partner.address);
-        self.node
-            .engine
-            .connect(PARTNER, Incarnation(self.incarnation), &address)
-            .expect("it is reached");
+        drop(self.replace_by(None));
     }
 
     fn incarnation(&self) -> u32 {

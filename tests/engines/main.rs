@@ -3,6 +3,7 @@
 //! - [`suite`]: the cases     - [`roles`]: protocols between two PEs
 //! - [`bench`]: the PEs, as processes that can be killed, or threads     - [`node`]: one of them
 //! - [`mapped`]: `self` and `shm` behind the trait     - [`sim`]: a network with seeded delays
+//! - [`messages`]: bytes for the events of a peer
 //!
 //! The suite runs over verbs in a guest (`tests/guests/engines.rs`). A test starts itself again as
 //! the driver, because network libraries read their environment before `main`; the driver starts
@@ -16,6 +17,7 @@ mod support;
 
 mod bench;
 mod mapped;
+mod messages;
 mod node;
 mod roles;
 mod run;

@@ -1,6 +1,6 @@
 //! One PE of the suite: a segment, an engine, and a view that the test controls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,10 +36,26 @@ pub fn layout() -> Layout {
     Layout::new(4 << 20, PES)
 }
 
+/// Kinds of messages for events: one that is answered, and its two answers.
+pub const ASKED: u8 = 0;
+pub const ANSWERS: [u8; 2] = [1, 2];
+/// Bytes of a message for events before its padding: its kind, its play and its number.
+pub const HEAD: usize = 17;
+
+/// A message that a PE's events have received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    pub pe: Pe,
+    pub incarnation: Incarnation,
+    pub bytes: Vec<u8>,
+}
+
 /// The peer status that a PE receives, and the events that it reports.
 #[derive(Debug, Default)]
 pub struct View {
     dead: Mutex<BTreeSet<(usize, u32)>>,
+    /// Messages for its events, by play.
+    heard: Mutex<BTreeMap<u64, Vec<Heard>>>,
     pub suspected: AtomicU64,
     pub arrivals: AtomicU64,
 }
@@ -48,6 +64,16 @@ impl View {
     /// Declares this incarnation dead.
     pub fn bury(&self, pe: Pe, incarnation: Incarnation) {
         self.dead.lock().unwrap().insert((pe.at(), incarnation.0));
+    }
+
+    /// Returns the number of messages of this play that have been received.
+    pub fn count_heard(&self, play: u64) -> usize {
+        self.heard.lock().unwrap().get(&play).map_or(0, Vec::len)
+    }
+
+    /// Takes the messages of this play that have been received.
+    pub fn take_heard(&self, play: u64) -> Vec<Heard> {
+        self.heard.lock().unwrap().remove(&play).unwrap_or_default()
     }
 }
 
@@ -62,6 +88,14 @@ impl EventSink for View {
 
     fn arrived(&self) {
         self.arrivals.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn heard(&self, pe: Pe, incarnation: Incarnation, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let play = u64::from_ne_bytes(bytes[1..9].try_into().expect("eight bytes"));
+        let heard = Heard { pe, incarnation, bytes: bytes.to_vec() };
+        self.heard.lock().unwrap().entry(play).or_default().push(heard);
+        let kinds = if bytes[0] == ASKED { &ANSWERS[..] } else { &[] };
+        kinds.iter().map(|&kind| [&[kind], &bytes[1..]].concat()).collect()
     }
 }
 

@@ -5,9 +5,9 @@
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::update::{Change, Update, WordAt};
-use raidshmem_fabric::{Engine, Write};
+use raidshmem_fabric::{Engine, Lost, TOLD_MAX, Write};
 
-use super::node::{DRIVER, Node, PARTNER, ask, heap};
+use super::node::{ANSWERS, ASKED, DRIVER, HEAD, Heard, Node, PARTNER, ask, heap};
 
 /// Returns the rounds of a litmus test.
 pub fn rounds() -> u64 {
@@ -57,6 +57,9 @@ pub fn play(role: &str, number: u64, node: &Node, side: usize, other: Pe) {
         "counting" => counting(node),
         "adding" => adding(node, other),
         "hammer" => hammer(node, other),
+        "telling" => telling(node, number, other),
+        "asking" => asking(node, number, other),
+        "chatting" => chatting(node, number, other),
         _ => panic!("no role {role}"),
     }
 }
@@ -164,6 +167,67 @@ fn adding(node: &Node, other: Pe) {
 fn hammer(node: &Node, other: Pe) {
     assert_eq!((node.me, other), (PARTNER, DRIVER));
     while node.engine.post(ask(other, HAMMERED, Update::Add, 1)).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Messages of a play for events.
+pub const TOLD: u64 = 10_000;
+
+/// Passes a message to the events of `pe`, which answer it: some of the largest size.
+pub fn tell(node: &Node, pe: Pe, (play, number): (u64, u64)) -> Result<(), Lost> {
+    let largest = number.is_multiple_of(97);
+    let len = if largest { TOLD_MAX } else { HEAD + (number % 50) as usize };
+    let head = [&[ASKED][..], &play.to_ne_bytes(), &number.to_ne_bytes()].concat();
+    let padding = std::iter::repeat_n(number as u8, len - HEAD);
+    node.engine.tell(pe, &head.into_iter().chain(padding).collect::<Vec<u8>>())
+}
+
+/// Checks that messages are unchanged, without a gap and in order, and that so are answers. Returns
+/// the number of answers.
+#[track_caller]
+pub fn in_order(heard: &[Heard]) -> usize {
+    let (mut next, mut answers) = (0u64, 0);
+    for Heard { bytes, .. } in heard {
+        let number = u64::from_ne_bytes(bytes[9..HEAD].try_into().expect("eight bytes"));
+        if bytes[0] == ASKED {
+            assert_eq!(number, next, "a message out of order");
+            next += 1;
+        } else {
+            let due = (answers as u64 / 2, ANSWERS[answers % 2]);
+            assert_eq!((number, bytes[0]), due, "an answer out of order");
+            answers += 1;
+        }
+        let len = if number.is_multiple_of(97) { TOLD_MAX } else { HEAD + (number % 50) as usize };
+        assert_eq!(bytes.len(), len, "message {number}");
+        assert!(bytes[HEAD..].iter().all(|&byte| byte == number as u8), "message {number}");
+    }
+    answers
+}
+
+/// Both sides pass messages to each other's events, which answer each of them twice.
+fn telling(node: &Node, play: u64, other: Pe) {
+    for number in 0..TOLD {
+        tell(node, other, (play, number)).expect("a living peer");
+    }
+    let all = 3 * TOLD as usize;
+    node.wait("all messages and answers", || node.view.count_heard(play) >= all);
+    let heard = node.view.take_heard(play);
+    assert_eq!((in_order(&heard), heard.len()), (2 * TOLD as usize, all));
+}
+
+/// Passes messages to the events of the other PE, which may not be connected, until all are
+/// answered.
+fn asking(node: &Node, play: u64, other: Pe) {
+    (0..100).for_each(|number| tell(node, other, (play, number)).expect("a living peer"));
+    node.wait("the answers", || node.view.count_heard(play) >= 200);
+    assert_eq!(in_order(&node.view.take_heard(play)), 200);
+}
+
+/// Passes messages to the events of the other PE until it is cut off, or this process is killed.
+fn chatting(node: &Node, play: u64, other: Pe) {
+    let mut numbers = 0..;
+    while numbers.next().is_some_and(|number| tell(node, other, (play, number)).is_ok()) {
         std::thread::yield_now();
     }
 }

@@ -1,6 +1,7 @@
 //! The part that a process of the suite plays: its driver, a peer, or neither.
 
 use super::bench::{Alone, Processes, ROLE, Simulated, serve};
+use super::messages;
 use super::suite::{conform, conform_by_device};
 
 /// Seeds of the simulated network, and of the times of death.
@@ -21,7 +22,13 @@ fn drive(engine: &str) {
         "self" => conform(&mut Alone::new(), 1),
         "simulated" => SEEDS.for_each(|seed| conform(&mut Simulated::new(seed), seed)),
         "verbs-atomics" => conform_by_device(&mut Processes::new(engine), 1),
-        _ => conform(&mut Processes::new(engine), 1),
+        _ => {
+            let mut processes = Processes::new(engine);
+            conform(&mut processes, 1);
+            if engine != "shm" && engine != "verbs" {
+                messages::conform(&mut processes, 1);
+            }
+        }
     }
     println!("engines: all as promised");
 }

@@ -4,6 +4,8 @@
 mod bench;
 #[path = "../engines/mapped.rs"]
 mod mapped;
+#[path = "../engines/messages.rs"]
+mod messages;
 #[path = "../engines/node.rs"]
 mod node;
 #[path = "../engines/roles.rs"]
