@@ -27,8 +27,9 @@ fn with_logs() -> Job {
 /// A program of `tests/c/local_rollback.h`.
 pub struct Subject {
     name: &'static str,
-    /// The number of nodes whose PEs do not map each other; None: all map each other.
-    apart: Option<&'static str>,
+    /// The number of nodes whose PEs do not map each other, and the fabric between them; None: all
+    /// map each other.
+    apart: Option<(&'static str, &'static str)>,
     /// The sum of a run without deaths and logs, and the number of calls of a PE.
     without_a_loss: OnceLock<(String, u32)>,
 }
@@ -41,9 +42,9 @@ impl Subject {
         Subject { name, apart: None, without_a_loss: OnceLock::new() }
     }
 
-    /// Returns the program of that name, on nodes that only UCX connects.
-    pub const fn apart(name: &'static str, nodes: &'static str) -> Subject {
-        Subject { name, apart: Some(nodes), without_a_loss: OnceLock::new() }
+    /// Returns the program of that name, on nodes that only a fabric connects.
+    pub const fn apart(name: &'static str, nodes: &'static str, fabric: &'static str) -> Subject {
+        Subject { name, apart: Some((nodes, fabric)), without_a_loss: OnceLock::new() }
     }
 
     /// Returns a job with logs on several nodes.
@@ -54,7 +55,7 @@ impl Subject {
     /// Returns a job with logs.
     pub fn job(&self, what: &[&str]) -> Job {
         let job = match self.apart {
-            Some(nodes) => with_logs().args(&["--nodes", nodes, "--fabric", "ucx"]),
+            Some((nodes, fabric)) => with_logs().args(&["--nodes", nodes, "--fabric", fabric]),
             None => with_logs(),
         };
         job.program(&program(self.name), what)

@@ -232,7 +232,7 @@ impl Fabric {
     /// Returns true if a job with logs runs over this transport: PEs map each other, or the engine
     /// carries messages.
     pub fn carries_logs(self) -> bool {
-        matches!(self, Fabric::Shm | Fabric::Ucx)
+        matches!(self, Fabric::Shm | Fabric::Ucx | Fabric::Ofi)
     }
 }
 
