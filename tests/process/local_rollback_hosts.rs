@@ -89,7 +89,7 @@ fn the_loss_of_a_host_takes_all_back() {
     all_went(&outcome, "its node is lost, and its logs with it");
 }
 
-/// What a PE has received since the checkpoint counts for its log.
+/// The log of a PE also counts the bytes that it has received since the checkpoint.
 #[test]
 fn a_pe_that_has_received_too_much_takes_all_back() {
     needs!(has_ucx);
@@ -100,7 +100,7 @@ fn a_pe_that_has_received_too_much_takes_all_back() {
     outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
 }
 
-/// Over transports that carry no messages for logs, one line says so.
+/// Some transports carry no messages for logs: all PEs roll back, for that reason.
 #[test]
 fn other_transports_take_all_back() {
     needs!(has_ofi);
