@@ -121,7 +121,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn count_far(&mut self, to: Pe) -> Result<(), Cut> {
-        self.world.far_calls().logs().into_iter().for_each(|far| far.links().count_sent(to));
+        self.world.far_calls().mirrors().into_iter().for_each(|far| far.links().count_sent(to));
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl<'a> CallPort for Caller<'a> {
             self.world.local.set_way(LogMode::Plain); // another loss rolled all PEs back
             return Err(Cut);
         }
-        self.world.follow(&view); // this PE works in it from now on
+        self.world.call_log().follow(&view); // this PE works in it from now on
         Ok(())
     }
 
@@ -408,7 +408,7 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn has_far(&mut self) -> bool {
-        self.world.far_calls().logs().is_some()
+        self.world.far_calls().mirrors().is_some()
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {

@@ -42,7 +42,7 @@ impl World {
 impl<'a> FarCalls<'a> {
     /// Returns the mirrors of the logs of far PEs, if the job has any.
     #[inline]
-    pub fn logs(self) -> Option<&'a FarLogs> {
+    pub fn mirrors(self) -> Option<&'a FarLogs> {
         self.world.local.far.as_deref()
     }
 
@@ -70,7 +70,7 @@ impl<'a> FarCalls<'a> {
 
     /// Sends new processes of far PEs what they lack.
     pub fn tell_new_processes(self) {
-        let Some(far) = self.logs() else { return };
+        let Some(far) = self.mirrors() else { return };
         let _in_order = lock(&far.sending);
         let words = far.words();
         for (pe, process) in self.world.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
@@ -83,7 +83,7 @@ impl<'a> FarCalls<'a> {
 
     /// Sends the words of the own log to all far PEs.
     pub fn tell_words(self) {
-        let Some(far) = self.logs() else { return };
+        let Some(far) = self.mirrors() else { return };
         let _in_order = lock(&far.sending);
         let words = far.words();
         self.pes().for_each(|pe| self.pass(far, pe, &words));
@@ -91,7 +91,7 @@ impl<'a> FarCalls<'a> {
 
     /// Begins an interval of the own log, and takes what has waited for it.
     pub fn begin(self, interval: LogInterval) {
-        let Some(far) = self.logs() else { return };
+        let Some(far) = self.mirrors() else { return };
         let answers = far.begin(interval);
         self.tell_new_processes();
         self.pass_answers(far, answers);
@@ -99,7 +99,7 @@ impl<'a> FarCalls<'a> {
 
     /// Takes messages of far PEs again, at the end of a replay.
     pub fn open(self) {
-        if let Some(far) = self.logs() {
+        if let Some(far) = self.mirrors() {
             self.pass_answers(far, far.open());
         }
     }
@@ -108,7 +108,7 @@ impl<'a> FarCalls<'a> {
     /// for another: if a call follows in the log, all before it were complete.
     pub fn quiet(self) {
         let logs = self.world.local.way() == LogMode::Logged;
-        let Some(far) = self.logs().filter(|_| logs) else { return };
+        let Some(far) = self.mirrors().filter(|_| logs) else { return };
         let is_quiet = || {
             let links = far.links();
             self.pes().all(|pe| links.is_quiet(pe))
@@ -123,7 +123,7 @@ impl<'a> FarCalls<'a> {
 impl Caller<'_> {
     /// Sends a record, and returns its number.
     fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
-        let far = self.world.far_calls().logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let in_order = lock(&far.sending);
         let (number, message) = far.send(pe, record, fetches);
         message.iter().for_each(|message| self.world.far_calls().pass(far, pe, message));
@@ -166,7 +166,7 @@ impl Caller<'_> {
         (compared, fetches): (Option<u64>, bool),
     ) -> Result<u64, Cut> {
         let pe = record.target();
-        let far = self.world.far_calls().logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let with = self.numbered(record, compared.unwrap_or_default(), &[]);
         let number = self.send(pe, with, fetches)?;
         if !fetches {
@@ -186,7 +186,7 @@ impl Caller<'_> {
         at: usize,
         (block, blocks, step): (usize, usize, usize),
     ) -> Result<Vec<u8>, Cut> {
-        let far = self.world.far_calls().logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let shape = (block as u64, blocks as u64, step as u64);
         let in_order = lock(&far.sending);
         let (ticket, message) = far.links().request(pe, at as u64, shape);
@@ -203,7 +203,7 @@ impl Caller<'_> {
         group: &MeetingGroup,
         from: Option<usize>,
     ) -> Result<(), Cut> {
-        if self.world.far_calls().logs().is_none() {
+        if self.world.far_calls().mirrors().is_none() {
             return Ok(());
         }
         let Some(found) = from.and_then(|from| self.log.read(from)) else {

@@ -57,7 +57,7 @@ impl LogWriter<'_> {
     /// that begins at the next checkpoint. The mirrors of far logs count like a replica.
     fn copies(self) -> u64 {
         let has_replica = || self.world.local.holder().or_else(|| self.next_holder()).is_some();
-        1 + u64::from(self.world.far_calls().logs().is_some() || has_replica())
+        1 + u64::from(self.world.far_calls().mirrors().is_some() || has_replica())
     }
 
     /// Returns how many of these bytes it has not taken yet.
@@ -89,7 +89,7 @@ impl LogWriter<'_> {
         let live = self.world.segments.layout().heap_len as u64;
         let limit = self.world.settings.log_limit.unwrap_or((live / 4).max(LEAST));
         let capacity =
-            self.world.far_calls().logs().map_or(log.capacity() as u64, |far| far.most());
+            self.world.far_calls().mirrors().map_or(log.capacity() as u64, |far| far.most());
         limit.min(capacity)
     }
 
@@ -97,7 +97,7 @@ impl LogWriter<'_> {
     pub(super) fn set_limit(self, log: &Log) {
         let limit = self.limit(log);
         self.world.local.limit.store(limit, Ordering::Relaxed);
-        self.world.far_calls().logs().into_iter().for_each(|far| far.set_limit(limit));
+        self.world.far_calls().mirrors().into_iter().for_each(|far| far.set_limit(limit));
     }
 
     /// Reports a full log at once; the size that it would have needed is known at the next
@@ -149,7 +149,7 @@ impl LogWriter<'_> {
     }
 
     fn next_holder(self) -> Option<Pe> {
-        if self.world.far_calls().logs().is_some() {
+        if self.world.far_calls().mirrors().is_some() {
             return None; // a replica needs PEs that are mapped
         }
         let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
