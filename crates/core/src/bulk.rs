@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// Encodes bytes.
 ///
 /// # Errors
-/// That of the serializer.
+/// Fails as the serializer does.
 pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bytes(bytes.as_ref())
 }
@@ -13,7 +13,7 @@ pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, to: S) -> Result<S::Ok
 /// Decodes bytes.
 ///
 /// # Errors
-/// That of the deserializer, which must lend its bytes.
+/// Fails as the deserializer does, which must lend its bytes.
 pub fn deserialize<'de, D: Deserializer<'de>, B: From<&'de [u8]>>(from: D) -> Result<B, D::Error> {
     <&[u8]>::deserialize(from).map(B::from)
 }
