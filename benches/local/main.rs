@@ -14,7 +14,10 @@
 //! processor    CPU time of all processes, with a loss relative to without
 //! ```
 //!
-//! Left out: losses of nodes, and between hosts, which roll back all PEs.
+//! Each program runs on one machine, where all PEs map each other, and on four nodes that only UCX
+//! connects.
+//!
+//! Left out: losses of nodes.
 
 #[path = "../scorecard/figure.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of it")]
@@ -137,9 +140,13 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     let mut csv = HEAD.to_owned();
     let mut checksums = Vec::new();
     for (name, source, words, flags) in PROGRAMS {
-        eprintln!("local: {name}");
-        let subject = Subject::build(&bench, name, source, (words, flags), options.tiny)?;
-        csv += &rows(name, &measure(&bench, &subject, options.rounds)?);
+        let mut subject = Subject::build(&bench, name, source, (words, flags), options.tiny)?;
+        for apart in [false, true] {
+            let name = if apart { format!("{name} over UCX") } else { name.to_owned() };
+            eprintln!("local: {name}");
+            subject.apart = apart;
+            csv += &rows(&name, &measure(&bench, &subject, options.rounds)?);
+        }
         checksums.push((name.to_owned(), subject.checksum()));
     }
     let context = &record::Context::new(options.tiny, load);

@@ -105,6 +105,8 @@ fn logged(text: &str) -> (f64, f64) {
 pub struct Subject {
     program: PathBuf,
     words: Vec<String>,
+    /// True if each PE is on a node of its own, which UCX connects.
+    pub apart: bool,
     tiny: bool,
     checksum: OnceCell<String>,
 }
@@ -119,7 +121,7 @@ impl Subject {
     ) -> Result<Subject, Trouble> {
         let program = compile(bench, (name, source), flags)?;
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Ok(Subject { program, words, tiny, checksum: OnceCell::new() })
+        Ok(Subject { program, words, apart: false, tiny, checksum: OnceCell::new() })
     }
 
     /// Returns the checksum of every run.
@@ -142,7 +144,10 @@ impl Subject {
         settings.extend(death.as_deref().map(|death| ("LOCAL_DEATH", death)));
         settings.extend(asked.tells.then_some(("SHMEM_DEBUG", "1")));
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        let launch = ["--verbose", "--timeout", "120"];
+        let mut launch = vec!["--verbose", "--timeout", "120"];
+        if self.apart {
+            launch.extend(["--nodes", "4", "--fabric", "ucx"]);
+        }
         let before = processor();
         let text = bench.job(PES, &settings, &launch, &self.program, &words)?;
         let mut run = Run::of(&text, asked.death, interval)?;

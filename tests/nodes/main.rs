@@ -6,6 +6,7 @@
 //! - [`fabric`]: PEs of different hosts, over UCX
 //! - [`fewer`]: PEs of different hosts in shrink mode
 //! - [`input`]: the standard input, read on another host
+//! - [`local`]: local rollback of processes of several hosts
 //! - [`losses`]: a link down, a partition, a killed agent, a node that resumes
 //! - [`background`]: parity that is computed while the program runs
 //! - [`prelude`]: calls before the first checkpoint call
@@ -35,6 +36,7 @@ mod disks;
 mod fabric;
 mod fewer;
 mod input;
+mod local;
 mod losses;
 mod memory_limits;
 mod net;

@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! mutant  quantity  page  machine  update  seconds   basic types; operations on a word
+//! bulk                                       bytes in messages
 //! signals  ended  secret  spelling           names for messages; the job's secret
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
@@ -47,6 +48,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod agree;
+pub mod bulk;
 pub mod detector;
 pub mod disk;
 pub mod ended;

@@ -97,6 +97,7 @@ pub struct Data<'a> {
     /// Their offset in the segment, in a write.
     pub offset: u64,
     /// The bytes.
+    #[serde(with = "raidshmem_core::bulk", borrow)]
     pub bytes: &'a [u8],
 }
 
@@ -104,6 +105,7 @@ pub struct Data<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told<'a> {
     /// The bytes.
+    #[serde(with = "raidshmem_core::bulk", borrow)]
     pub bytes: &'a [u8],
 }
 

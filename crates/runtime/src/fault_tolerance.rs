@@ -244,7 +244,7 @@ fn save_all_of(
     match result {
         SUCCESS if world.store.agreed() == number => {}
         SUCCESS => world.call_log().unlogged("a checkpoint that was refused"),
-        _ if world.is_any_pe_away() => world.log_meetings().lost_in_checkpoint(),
+        _ if world.call_log().is_any_pe_away() => world.log_meetings().lost_in_checkpoint(),
         _ => world.call_log().unlogged("a checkpoint that was refused"),
     }
     result

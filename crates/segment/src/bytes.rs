@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use raidshmem_core::update::{Change, Update, WordAt};
 
 use crate::Segment;
@@ -19,13 +21,12 @@ pub fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
         // Memory beyond the store is shared only by a PE and its agent.
         return Some(segment.bytes(offset, len).to_vec());
     }
+    let words = segment.words_in(offset - before, (before + len).div_ceil(8))?;
     let mut bytes = Vec::with_capacity(len + 16);
-    for at in (offset - before..end).step_by(8) {
-        let load = Change { how: Update::Load, operand: 0 };
-        let word = segment.update(WordAt { offset: at, bytes: 8 }, load)?;
-        bytes.extend(word.to_ne_bytes());
-    }
-    Some(bytes[before..before + len].to_vec())
+    words.iter().for_each(|word| bytes.extend(word.load(Ordering::Acquire).to_ne_bytes()));
+    bytes.truncate(before + len);
+    bytes.drain(..before);
+    Some(bytes)
 }
 
 /// Writes bytes of a segment, using whole words if possible. Returns `None` if they do not exist.
@@ -33,6 +34,15 @@ pub fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> {
     let mut offset = usize::try_from(offset).ok()?;
     let mut bytes = bytes;
     while !bytes.is_empty() {
+        if offset.is_multiple_of(8) && bytes.len() >= 16 {
+            let (whole, rest) = bytes.as_chunks::<8>();
+            let words = segment.words_in(offset, whole.len())?;
+            for (word, value) in words.iter().zip(whole) {
+                word.store(u64::from_ne_bytes(*value), Ordering::Release);
+            }
+            (offset, bytes) = (offset + whole.len() * 8, rest);
+            continue;
+        }
         let fits = |len: &usize| offset.is_multiple_of(*len) && bytes.len() >= *len;
         let len = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
         let (now, later) = bytes.split_at(len);

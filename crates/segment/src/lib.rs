@@ -243,6 +243,15 @@ impl Segment {
         (inside && offset.is_multiple_of(8)).then(words)
     }
 
+    /// Like `atomics`, for a number of words that is not known before.
+    fn words_in(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
+        let end = offset.checked_add(count.checked_mul(8)?)?;
+        let inside = offset.is_multiple_of(8) && end <= self.layout.store;
+        let at = || self.at(offset, count * 8).cast::<AtomicU64>();
+        // SAFETY: aligned words of the visible part (checked), as in `update`.
+        inside.then(|| unsafe { std::slice::from_raw_parts(at(), count) })
+    }
+
     /// Returns the layout of the segment.
     #[inline]
     pub fn layout(&self) -> &Layout {

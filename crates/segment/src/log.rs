@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
-use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::replicas::LogExtent;
@@ -111,6 +110,22 @@ pub fn bytes_for(payload: usize) -> usize {
     (HEAD * 8).saturating_add(payload).next_multiple_of(8)
 }
 
+/// Returns the index of the changing word of the record at `from`.
+#[inline]
+fn changing(records: usize, from: usize) -> usize {
+    records + from / 8 + CHANGES
+}
+
+/// Writes bytes to words that no reader reads yet.
+#[inline]
+fn write_bytes(words: &[AtomicU64], payload: &[u8]) {
+    for (word, bytes) in words.iter().zip(payload.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+    }
+}
+
 impl<'a> Log<'a> {
     /// Returns the log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
     #[inline]
@@ -141,22 +156,13 @@ impl<'a> Log<'a> {
     /// Writes the payload of the record that will begin at `from` to the replica.
     #[inline]
     pub fn replicate(&self, from: usize, payload: &[u8]) {
-        self.replica.into_iter().for_each(|replica| self.write_to(replica, from, payload));
+        let at = self.records + HEAD + from / 8;
+        self.replica.into_iter().for_each(|replica| write_bytes(&replica[at..], payload));
     }
 
     /// Writes the payload of the record that will begin at `from`.
     pub fn write_payload(&self, from: usize, payload: &[u8]) {
-        self.write_to(self.words, from, payload);
-    }
-
-    #[inline]
-    fn write_to(&self, all: &[AtomicU64], from: usize, payload: &[u8]) {
-        let words = &all[self.records + HEAD + from / 8..];
-        for (word, bytes) in words.iter().zip(payload.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-        }
+        write_bytes(&self.words[self.records + HEAD + from / 8..], payload);
     }
 
     /// Copies the contents of its replica, except the words that identify this owner and its stage.
@@ -253,11 +259,6 @@ impl<'a> Log<'a> {
         self.set(Word::Against, bytes.len() as u64);
     }
 
-    /// Returns the interval of its records.
-    pub fn interval(&self) -> LogInterval {
-        LogInterval { era: self.get(Word::Era), checkpoint: self.get(Word::Interval) }
-    }
-
     /// Begins an interval without records.
     pub fn clear(&self, (era, interval): (u64, u64), place: CallPlace) {
         let none = [(Word::Tail, 0), (Word::First, 0), (Word::Need, 0), (Word::BareFrom, u64::MAX)];
@@ -316,16 +317,10 @@ impl<'a> Log<'a> {
         (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
     }
 
-    /// Returns the index of the changing word of the record at `from`.
-    #[inline]
-    fn changing(&self, from: usize) -> usize {
-        self.records + from / 8 + CHANGES
-    }
-
     /// Returns the progress of the operation of the record at `from`.
     #[inline]
     pub fn state(&self, from: usize) -> Carried {
-        match self.words[self.changing(from)].load(Ordering::SeqCst) {
+        match self.words[changing(self.records, from)].load(Ordering::SeqCst) {
             1 => Carried::Done,
             2 => Carried::Logged,
             3 => Carried::Underway,
@@ -336,7 +331,7 @@ impl<'a> Log<'a> {
     /// Sets the progress of the operation of the record at `from`.
     #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        self.store(self.changing(from), state as u64, Ordering::Release);
+        self.store(changing(self.records, from), state as u64, Ordering::Release);
     }
 
     /// Returns the words of the payload of the record at `from`.
@@ -383,20 +378,22 @@ impl<'a> Log<'a> {
     /// between.
     #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
-        self.words[self.changing(from)].load(Ordering::SeqCst)
+        self.words[changing(self.records, from)].load(Ordering::SeqCst)
     }
 
     /// Counts a repetition of the answer of the record at `from`.
     #[inline]
     pub fn repeat(&self, from: usize) {
-        self.store(self.changing(from), self.repeats(from) + 1, Ordering::SeqCst);
+        self.store(changing(self.records, from), self.repeats(from) + 1, Ordering::SeqCst);
     }
 
     /// Links the meeting at `from` to the one at `last`, or records it as the first.
     pub fn link(&self, last: Option<usize>, from: usize) {
         match last {
             None => self.set(Word::First, from as u64 + 1),
-            Some(last) => self.store(self.changing(last), from as u64 + 1, Ordering::SeqCst),
+            Some(last) => {
+                self.store(changing(self.records, last), from as u64 + 1, Ordering::SeqCst)
+            }
         }
     }
 
@@ -404,7 +401,7 @@ impl<'a> Log<'a> {
     pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
-            Some(last) => self.words[self.changing(last)].load(Ordering::SeqCst),
+            Some(last) => self.words[changing(self.records, last)].load(Ordering::SeqCst),
         };
         self.read((next as usize).checked_sub(1)?)
     }

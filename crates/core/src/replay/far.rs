@@ -65,6 +65,7 @@ pub struct NumberedRecord {
     /// The value that an atomic operation compares with.
     pub compared: u64,
     /// The payload, except that of an atomic operation.
+    #[serde(with = "crate::bulk")]
     pub payload: Vec<u8>,
     /// The word of this meeting of all PEs; 0 in other records.
     pub met: u64,
@@ -89,5 +90,9 @@ pub enum FarMessage {
     /// The acknowledgement of a record; `old` is the value that an atomic operation found.
     Done { number: u64, old: u64 },
     /// The requested bytes.
-    Bytes { ticket: u64, bytes: Vec<u8> },
+    Bytes {
+        ticket: u64,
+        #[serde(with = "crate::bulk")]
+        bytes: Vec<u8>,
+    },
 }

@@ -51,7 +51,7 @@ impl<'a> CallLog<'a> {
     ) -> u64 {
         let record = call.record(Kind::Answer, place, 0);
         let word = (place.block.0, 1, 0);
-        let mut load = |caller: &mut Caller| match self.world.is_far(place.pe) {
+        let mut load = |caller: &mut Caller| match self.world.far_calls().is_far(place.pe) {
             true => caller.read_far(place.pe, place.at, word).map(|bytes| value(&bytes)),
             false => Ok(load()),
         };

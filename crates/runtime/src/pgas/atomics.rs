@@ -76,7 +76,7 @@ impl CallLog<'_> {
         carry_out: impl Fn() -> u64,
     ) -> u64 {
         let (record, with) = (call.record(pe, word), (call.compares_with(), call.fetches));
-        let carry_out = |caller: &mut Caller| match self.world.is_far(pe) {
+        let carry_out = |caller: &mut Caller| match self.world.far_calls().is_far(pe) {
             true => caller.send_change(record, with),
             false => Ok(carry_out()),
         };

@@ -201,28 +201,15 @@ fn build(
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
     let policy = LossPolicy::of(&settings, job.fabric.carries_logs() && channel.is_some());
-    let mut local = Logging::new(policy.keeps_logs(), n_pes);
-    if policy.keeps_logs() {
-        let whose = (Pe::of(me), n_pes, job.id);
-        let kept = take_over_log(own, whose, incarnation, &local);
-        let has_far = job.fabric != Fabric::Shm;
-        local.far = has_far.then(|| {
-            Arc::new(FarLogs::new(own, whose, (incarnation, kept), Arc::clone(&local.said_full)))
-        });
-    }
-    let events = EngineEvents {
-        page: Arc::clone(&page),
-        channel: channel.clone(),
-        own,
-        far: local.far.clone(),
-    };
+    let local = logging(&job, own, &assignment, policy.keeps_logs());
+    let far = local.far.clone();
+    let events = EngineEvents { page: Arc::clone(&page), channel: channel.clone(), own, far };
     let remote = open_fabric(&job, &settings, &assignment, oversubscribed, events)?;
     let spreads = !binds && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let shrinks = policy.shrinks();
     let rolls_back_after_loss = first.own().is_some() && !shrinks;
     let groups = first.known(&job, std::mem::take(&mut assignment.moves));
-    let outlives = !policy.always_rolls_all_back();
-    remote.iter().filter(|_| outlives).for_each(|remote| remote.engine.outlive_peers());
+    remote.iter().for_each(|remote| policy.prepare(&*remote.engine));
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -247,6 +234,26 @@ fn build(
     };
     arrive(&world, original);
     Ok(world)
+}
+
+/// Returns the logging state of this process, which takes over the log of its predecessor and what
+/// far PEs have left here.
+fn logging(
+    job: &Job,
+    own: &'static Segment,
+    assignment: &AssignmentMessage,
+    is_on: bool,
+) -> Logging {
+    let (whose, incarnation) =
+        ((assignment.pe, job.n_pes as usize, job.id), assignment.incarnation);
+    let mut local = Logging::new(is_on, job.n_pes as usize);
+    if is_on {
+        let kept = take_over_log(own, whose, incarnation, &local);
+        let full = Arc::clone(&local.said_full);
+        let far = || Arc::new(FarLogs::new(own, whose, (incarnation, kept), full));
+        local.far = (job.fabric != Fabric::Shm).then(far);
+    }
+    local
 }
 
 /// Selects the parts of other PEs' stores that this process writes.

@@ -8,19 +8,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::log::{self, AtomicOutcome, Carried, Located, LogRecord, Logs, Stage};
+use raidshmem_core::replay::log::{self, AtomicOutcome, Carried, Located, LogRecord, Stage};
 use raidshmem_core::replay::meeting::together;
 use raidshmem_core::replay::merge::SubstitutePort;
 use raidshmem_core::replay::own::LoggedCall;
 use raidshmem_core::replay::port::{CallPort, LogMode, MeetingPort};
-use raidshmem_core::update::{Change, Update, WordAt};
+use raidshmem_core::update::WordAt;
 use raidshmem_core::view::{Member, State as Life};
 use raidshmem_segment::log::{Log, Word};
 use raidshmem_segment::waits::Waiting;
@@ -45,56 +44,6 @@ pub(super) struct Caller<'a> {
     pub parts: Vec<Located>,
     /// The view in which the handover began.
     view: ViewNumber,
-}
-
-impl Logs for &World {
-    #[inline]
-    fn read(&self, pe: Pe, from: usize) -> Option<Located> {
-        self.call_log().log_of(pe).read(from)
-    }
-
-    #[inline]
-    fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        self.segments.bytes_of(pe, found.payload, found.record.len as usize)
-    }
-
-    fn state(&self, pe: Pe, from: usize) -> Carried {
-        self.call_log().log_of(pe).state(from)
-    }
-
-    fn found(&self, pe: Pe, from: usize) -> AtomicOutcome {
-        self.call_log().log_of(pe).found(from)
-    }
-
-    fn compared(&self, pe: Pe, from: usize) -> u64 {
-        self.call_log().log_of(pe).compared(from)
-    }
-
-    fn repeats(&self, pe: Pe, from: usize) -> u64 {
-        self.call_log().log_of(pe).repeats(from)
-    }
-}
-
-impl SubstitutePort for &World {
-    fn load(&self, word: WordAt) -> Option<u64> {
-        self.segments.own().update(word, Change { how: Update::Load, operand: 0 })
-    }
-
-    fn store(&mut self, word: WordAt, value: u64) {
-        self.segments.own().update(word, Change { how: Update::Store, operand: value });
-    }
-
-    fn copy(&mut self, to: usize, pe: Pe, found: &Located, bytes: Range<usize>) {
-        self.segments.write_own(to, &self.payload(pe, found)[bytes]);
-    }
-
-    fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        self.log_writer().append(LogRecord::taken(pe, from, old), &[]);
-        if self.is_far(pe) {
-            // Its origin is told when it sends the record again.
-            self.call_log().log_of(pe).set_found(from, AtomicOutcome { old, seen: 0 });
-        }
-    }
 }
 
 impl<'a> Caller<'a> {
@@ -168,11 +117,11 @@ impl<'a> CallPort for Caller<'a> {
 
     #[inline(always)]
     fn is_far(&mut self, to: Pe) -> bool {
-        self.world.is_far(to)
+        self.world.far_calls().is_far(to)
     }
 
     fn count_far(&mut self, to: Pe) -> Result<(), Cut> {
-        self.world.far_logs().into_iter().for_each(|far| far.links().count_sent(to));
+        self.world.far_calls().mirrors().into_iter().for_each(|far| far.links().count_sent(to));
         Ok(())
     }
 
@@ -387,7 +336,7 @@ impl<'a> CallPort for Caller<'a> {
             self.world.local.set_way(LogMode::Plain); // another loss rolled all PEs back
             return Err(Cut);
         }
-        self.world.follow(&view); // this PE works in it from now on
+        self.world.call_log().follow(&view); // this PE works in it from now on
         Ok(())
     }
 
@@ -404,7 +353,7 @@ impl<'a> CallPort for Caller<'a> {
     fn publish_taken(&mut self) -> Result<(), Cut> {
         let replay = lock(&self.world.local.replay);
         let taken = Pe::all(self.world.n_pes()).zip(replay.replay.merge.taken());
-        for (pe, &to) in taken.filter(|&(pe, _)| !self.world.is_far(pe)) {
+        for (pe, &to) in taken.filter(|&(pe, _)| !self.world.far_calls().is_far(pe)) {
             self.log.take(pe, to as u64);
         }
         Ok(())
@@ -416,13 +365,13 @@ impl<'a> CallPort for Caller<'a> {
         replay.took = replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         drop(replay);
         self.world.local.set_way(LogMode::Logged);
-        self.world.open_far();
+        self.world.far_calls().open();
         Ok(())
     }
 
     fn wake_others(&mut self) -> Result<(), Cut> {
         self.others().for_each(|pe| self.world.segments.wake(pe));
-        self.world.tell_words();
+        self.world.far_calls().tell_words();
         info!("has caught up in view {}", self.view);
         self.world.members.say(&PeMessage::CaughtUp);
         Ok(())
@@ -459,7 +408,7 @@ impl MeetingPort for Caller<'_> {
     }
 
     fn has_far(&mut self) -> bool {
-        self.world.far_logs().is_some()
+        self.world.far_calls().mirrors().is_some()
     }
 
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use raidshmem_core::quantity::Pe;
 
@@ -23,4 +24,21 @@ pub fn complain(words: &str) {
     };
     // One write, so that the lines of several PEs do not mix. A failure has no remedy.
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// The report of a full log, once for a process.
+#[derive(Debug, Default)]
+pub(super) struct FullLog(AtomicBool);
+
+impl FullLog {
+    /// Reports that the log of PE `me` needs `need` bytes so far, and the `loss` that now rolls back
+    /// all PEs.
+    pub fn report(&self, me: Pe, need: u64, limit: u64, loss: &str) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            complain(&format!(
+                "the log of PE {me} is full: it needs {need} bytes so far, and \
+                 SHMEM_FT_LOG_LIMIT={limit}: {loss} rolls back all PEs until the next checkpoint"
+            ));
+        }
+    }
 }

@@ -25,82 +25,97 @@ const WINDOW: usize = 4 << 20;
 /// The most bytes of a put in a record.
 const PUT_MAX: usize = 1 << 28;
 
+/// The messages of this PE to far ones, in a job with logs.
+#[derive(Clone, Copy)]
+pub(super) struct FarCalls<'a> {
+    world: &'a World,
+}
+
 impl World {
+    /// Returns the messages of this PE to far ones.
+    #[inline]
+    pub(super) fn far_calls(&self) -> FarCalls<'_> {
+        FarCalls { world: self }
+    }
+}
+
+impl<'a> FarCalls<'a> {
     /// Returns the mirrors of the logs of far PEs, if the job has any.
     #[inline]
-    pub(super) fn far_logs(&self) -> Option<&FarLogs> {
-        self.local.far.as_deref()
+    pub fn mirrors(self) -> Option<&'a FarLogs> {
+        self.world.local.far.as_deref()
     }
 
-    /// Returns true if an operation on PE `pe` is a message to it, in a job with logs.
+    /// Returns true if an operation on PE `pe` is a message to it.
     #[inline]
-    pub(super) fn is_far(&self, pe: Pe) -> bool {
-        self.local.far.is_some() && pe != self.me() && self.segments.is_remote(pe)
+    pub fn is_far(self, pe: Pe) -> bool {
+        let world = self.world;
+        world.local.far.is_some() && pe != world.me() && world.segments.is_remote(pe)
     }
 
-    fn far_pes(&self) -> impl Iterator<Item = Pe> {
-        Pe::all(self.n_pes()).filter(|&pe| self.is_far(pe))
+    fn pes(self) -> impl Iterator<Item = Pe> {
+        Pe::all(self.world.n_pes()).filter(move |&pe| self.is_far(pe))
     }
 
     /// Passes a message to the engine. If it is lost with a process, the substitute gets it.
-    fn pass_far(&self, far: &FarLogs, pe: Pe, message: &FarMessage) {
-        let Some(engine) = self.comm.engine() else { return };
+    fn pass(self, far: &FarLogs, pe: Pe, message: &FarMessage) {
+        let Some(engine) = self.world.comm.engine() else { return };
         let _ = far.fragments(message).iter().try_for_each(|part| engine.tell(pe, part));
     }
 
-    fn pass_answers(&self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
+    fn pass_answers(self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
         let _in_order = lock(&far.sending);
-        answers.iter().for_each(|(pe, answer)| self.pass_far(far, *pe, answer));
+        answers.iter().for_each(|(pe, answer)| self.pass(far, *pe, answer));
     }
 
     /// Sends new processes of far PEs what they lack.
-    pub(super) fn tell_new_processes(&self) {
-        let Some(far) = self.far_logs() else { return };
+    pub fn tell_new_processes(self) {
+        let Some(far) = self.mirrors() else { return };
         let _in_order = lock(&far.sending);
         let words = far.words();
-        for (pe, process) in self.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
+        for (pe, process) in self.world.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
             if let Some(messages) = far.untold(pe, process) {
                 let all = std::iter::once(&words).chain(&messages);
-                all.for_each(|message| self.pass_far(far, pe, message));
+                all.for_each(|message| self.pass(far, pe, message));
             }
         }
     }
 
     /// Sends the words of the own log to all far PEs.
-    pub(super) fn tell_words(&self) {
-        let Some(far) = self.far_logs() else { return };
+    pub fn tell_words(self) {
+        let Some(far) = self.mirrors() else { return };
         let _in_order = lock(&far.sending);
         let words = far.words();
-        self.far_pes().for_each(|pe| self.pass_far(far, pe, &words));
+        self.pes().for_each(|pe| self.pass(far, pe, &words));
     }
 
     /// Begins an interval of the own log, and takes what has waited for it.
-    pub(super) fn begin_far(&self, interval: LogInterval) {
-        let Some(far) = self.far_logs() else { return };
+    pub fn begin(self, interval: LogInterval) {
+        let Some(far) = self.mirrors() else { return };
         let answers = far.begin(interval);
         self.tell_new_processes();
         self.pass_answers(far, answers);
     }
 
     /// Takes messages of far PEs again, at the end of a replay.
-    pub(super) fn open_far(&self) {
-        if let Some(far) = self.far_logs() {
+    pub fn open(self) {
+        if let Some(far) = self.mirrors() {
             self.pass_answers(far, far.open());
         }
     }
 
     /// Waits until all operations on far PEs are complete. Not in a replay, in which no PE waits
     /// for another: if a call follows in the log, all before it were complete.
-    pub(super) fn quiet_far(&self) {
-        let logs = self.local.way() == LogMode::Logged;
-        let Some(far) = self.far_logs().filter(|_| logs) else { return };
+    pub fn quiet(self) {
+        let logs = self.world.local.way() == LogMode::Logged;
+        let Some(far) = self.mirrors().filter(|_| logs) else { return };
         let is_quiet = || {
             let links = far.links();
-            self.far_pes().all(|pe| links.is_quiet(pe))
+            self.pes().all(|pe| links.is_quiet(pe))
         };
         if !is_quiet() {
             // If all PEs roll back, the caller learns of it from its next checkpoint call.
-            Caller::new(self, "shmem_quiet").wait(is_quiet).unwrap_or(());
+            Caller::new(self.world, "shmem_quiet").wait(is_quiet).unwrap_or(());
         }
     }
 }
@@ -108,10 +123,10 @@ impl World {
 impl Caller<'_> {
     /// Sends a record, and returns its number.
     fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
-        let far = self.world.far_logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let in_order = lock(&far.sending);
         let (number, message) = far.send(pe, record, fetches);
-        message.iter().for_each(|message| self.world.pass_far(far, pe, message));
+        message.iter().for_each(|message| self.world.far_calls().pass(far, pe, message));
         drop(in_order);
         let is_open = || far.links().open_bytes(pe) <= WINDOW;
         if self.world.local.way() == LogMode::Logged && !is_open() {
@@ -151,7 +166,7 @@ impl Caller<'_> {
         (compared, fetches): (Option<u64>, bool),
     ) -> Result<u64, Cut> {
         let pe = record.target();
-        let far = self.world.far_logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let with = self.numbered(record, compared.unwrap_or_default(), &[]);
         let number = self.send(pe, with, fetches)?;
         if !fetches {
@@ -171,11 +186,11 @@ impl Caller<'_> {
         at: usize,
         (block, blocks, step): (usize, usize, usize),
     ) -> Result<Vec<u8>, Cut> {
-        let far = self.world.far_logs().ok_or(Cut)?;
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let shape = (block as u64, blocks as u64, step as u64);
         let in_order = lock(&far.sending);
         let (ticket, message) = far.links().request(pe, at as u64, shape);
-        self.world.pass_far(far, pe, &message);
+        self.world.far_calls().pass(far, pe, &message);
         drop(in_order);
         self.wait(|| far.links().is_answered(pe, ticket))?;
         Ok(far.links().answer(pe, ticket))
@@ -188,11 +203,11 @@ impl Caller<'_> {
         group: &MeetingGroup,
         from: Option<usize>,
     ) -> Result<(), Cut> {
-        if self.world.far_logs().is_none() {
+        if self.world.far_calls().mirrors().is_none() {
             return Ok(());
         }
         let Some(found) = from.and_then(|from| self.log.read(from)) else {
-            self.world.tell_words();
+            self.world.far_calls().tell_words();
             return Ok(());
         };
         let len = found.record.len as usize;
@@ -201,7 +216,7 @@ impl Caller<'_> {
             MeetingGroup::World => true,
             MeetingGroup::Part { pes, .. } => pes.contains(pe),
         };
-        for pe in self.world.far_pes().filter(is_in) {
+        for pe in self.world.far_calls().pes().filter(is_in) {
             self.send(pe, self.numbered(found.record, 0, payload), false)?;
         }
         Ok(())
@@ -209,10 +224,10 @@ impl Caller<'_> {
 
     /// Waits until all far PEs have seen the words of the own log; not in a replay.
     pub(super) fn show_words(&self) -> Result<(), Cut> {
-        self.world.tell_words();
+        self.world.far_calls().tell_words();
         if self.world.local.way() == LogMode::Replayed {
             return Ok(());
         }
-        self.world.far_pes().try_for_each(|pe| self.read_far(pe, 0, (0, 0, 0)).map(drop))
+        self.world.far_calls().pes().try_for_each(|pe| self.read_far(pe, 0, (0, 0, 0)).map(drop))
     }
 }

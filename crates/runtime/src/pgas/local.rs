@@ -56,7 +56,7 @@ use tracing::info;
 use super::World;
 use super::caller::{Caller, Cut};
 use super::complain::complain;
-use super::world::far::FarLogs;
+use super::world::far::{FarLogs, interval_of};
 use super::world::local::{ReplayState, TimedReplay};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
@@ -146,7 +146,7 @@ impl World {
         let view = self.members.view();
         let replays = self.local.way() == LogMode::Replayed;
         if view.local || view.number == self.members.joined() {
-            self.follow(&view);
+            self.call_log().follow(&view);
             if !replays {
                 self.members.work_in(view.number);
             }
@@ -155,22 +155,22 @@ impl World {
         self.local.set_way(LogMode::Plain);
         true
     }
+}
 
+impl<'a> CallLog<'a> {
     /// Maps the PEs of a view with local rollback, and connects to them, if this PE has not yet: a
     /// PE lost with its node is on another one now.
-    pub(super) fn follow(&self, view: &View) {
-        if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
-            self.refresh(view);
+    pub(super) fn follow(self, view: &View) {
+        if self.world.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
+            self.world.refresh(view);
         }
     }
 
     /// Returns true if this PE has adopted a view that it has not joined.
-    pub(crate) fn is_any_pe_away(&self) -> bool {
-        self.members.view_number() != self.members.joined()
+    pub(crate) fn is_any_pe_away(self) -> bool {
+        self.world.members.view_number() != self.world.members.joined()
     }
-}
 
-impl<'a> CallLog<'a> {
     /// Returns the log of PE `pe`, or its mirror if its memory is not mapped.
     #[inline(always)]
     pub(super) fn log_of(self, pe: Pe) -> Log<'a> {
@@ -183,7 +183,7 @@ impl<'a> CallLog<'a> {
     /// Returns the mirror of the log of PE `pe`, which is not mapped.
     #[cold]
     fn mirror_of(self, pe: Pe) -> Log<'a> {
-        match self.world.far_logs() {
+        match self.world.far_calls().mirrors() {
             Some(far) => far.mirror(pe),
             None => Log::unmapped(self.world.n_pes()),
         }
@@ -223,7 +223,7 @@ impl<'a> CallLog<'a> {
         log.set(Word::Job, self.world.job.id);
         log.set(Word::Owner, u64::from(self.world.me().0) + 1);
         let (bytes, records) = (cursor.tail.get(), cursor.records.get());
-        let far = self.world.far_logs().map_or(0, FarLogs::need);
+        let far = self.world.far_calls().mirrors().map_or(0, FarLogs::need);
         self.world.log_writer().report_overflow(cursor.need.get().max(far), interval);
         self.world.log_writer().note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
@@ -238,7 +238,7 @@ impl<'a> CallLog<'a> {
         };
         drop(meetings);
         *lock(&self.world.local.replay) = TimedReplay::default();
-        self.world.far_logs().into_iter().for_each(|far| far.links().end());
+        self.world.far_calls().mirrors().into_iter().for_each(|far| far.links().end());
         log.clear((era, interval.0), place);
         let met = lock(&self.world.local.meetings).met;
         log.set(Word::Met, self.world.log_meetings().meeting(met)); // to the replica, if it is new
@@ -248,7 +248,7 @@ impl<'a> CallLog<'a> {
         never.into_iter().for_each(|why| self.world.log_writer().show_bare(why));
         self.world.local.set_way(LogMode::Logged);
         log.set_stage(self.world.members.incarnation().0, Stage::Direct);
-        self.world.begin_far(log.interval());
+        self.world.far_calls().begin(interval_of(&log));
     }
 
     /// Notes `place` as the place of the program's checkpoint call.
@@ -326,7 +326,7 @@ impl<'a> CallLog<'a> {
         bytes: &[u8],
         carry_out: impl FnOnce(),
     ) {
-        let is_far = self.world.is_far(place.pe);
+        let is_far = self.world.far_calls().is_far(place.pe);
         let carry_out = |caller: &mut Caller| match is_far {
             true => caller.send_put(call.record(Kind::Put, place, 0), bytes),
             false => {
@@ -344,8 +344,8 @@ impl<'a> CallLog<'a> {
         call::put(&mut Caller::new(self.world, call.name), record, kept, carry_out).unwrap_or(())
     }
 
-    /// Gets `blocks` blocks by `read`, which also returns them for the log; the result is then None.
-    /// It is passed the bytes if the PE is far.
+    /// Gets `blocks` blocks by `read`, which also returns them for the log; the result is then
+    /// None. `read` is passed the bytes if the PE is far.
     /// Otherwise returns the bytes to deliver instead: the logged ones in a replay, and an empty
     /// slice if all PEs roll back.
     pub fn get_logged<B: AsRef<[u8]>>(
@@ -355,7 +355,7 @@ impl<'a> CallLog<'a> {
         mut read: impl FnMut(Option<&[u8]>) -> B,
     ) -> Option<&'a [u8]> {
         let record = call.record(Kind::Get, place, 0);
-        let read = |caller: &mut Caller| match self.world.is_far(place.pe) {
+        let read = |caller: &mut Caller| match self.world.far_calls().is_far(place.pe) {
             true => {
                 let (block, step) = place.block;
                 Ok(read(Some(&caller.read_far(place.pe, place.at, (block, blocks, step))?)))

@@ -12,6 +12,8 @@
 //! calls, timing            published checkpoint calls; the choice of calls that save
 //! local, gathering         logs for local rollback, and collectives through them
 //! records, unlogged        contents and size limits of a log; calls that it lacks
+//! far                      logged operations on PEs that are not mapped, and meetings with them
+//! reading                  the logs of all PEs, as a substitute reads them
 //! caller                   the accesses of a logged call, behind the ports of `core/replay`
 //! atomics, answers         logging of atomic operations, tests, and random numbers
 //! replay, rejoin           calls of a substitute from its log; the view that all join afterwards
@@ -51,6 +53,7 @@ pub mod panics;
 mod plan;
 mod policy;
 mod prelude;
+mod reading;
 mod records;
 mod rejoin;
 mod remote;

@@ -171,7 +171,7 @@ impl Transfers<'_> {
     #[inline]
     pub fn quiet_of(self, id: Id) {
         fence(Ordering::SeqCst);
-        self.world.quiet_far();
+        self.world.far_calls().quiet();
         if self.world.comm.has_engine() {
             let stream = self.world.comm.streams.of(id);
             match stream.no_store.load(Ordering::Relaxed) {
@@ -190,7 +190,7 @@ impl Transfers<'_> {
     /// Completes the outstanding transfers of all streams.
     pub fn quiet_all(self) {
         fence(Ordering::SeqCst);
-        self.world.quiet_far();
+        self.world.far_calls().quiet();
         if self.world.comm.has_engine() {
             self.world.comm.streams.made().for_each(|stream| self.complete(stream));
         }
@@ -199,7 +199,7 @@ impl Transfers<'_> {
     /// Completes the outstanding transfers of stream `id` to some PEs.
     pub fn quiet_at(self, id: Id, pes: &[Pe]) {
         fence(Ordering::SeqCst);
-        self.world.quiet_far();
+        self.world.far_calls().quiet();
         if self.world.comm.has_engine() {
             self.land(self.world.comm.streams.of(id));
             let remote: Vec<Pe> =

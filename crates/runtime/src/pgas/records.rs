@@ -57,7 +57,7 @@ impl LogWriter<'_> {
     /// that begins at the next checkpoint. The mirrors of far logs count like a replica.
     fn copies(self) -> u64 {
         let has_replica = || self.world.local.holder().or_else(|| self.next_holder()).is_some();
-        1 + u64::from(self.world.far_logs().is_some() || has_replica())
+        1 + u64::from(self.world.far_calls().mirrors().is_some() || has_replica())
     }
 
     /// Returns how many of these bytes it has not taken yet.
@@ -88,7 +88,8 @@ impl LogWriter<'_> {
     fn limit(self, log: &Log) -> u64 {
         let live = self.world.segments.layout().heap_len as u64;
         let limit = self.world.settings.log_limit.unwrap_or((live / 4).max(LEAST));
-        let capacity = self.world.far_logs().map_or(log.capacity() as u64, |far| far.most());
+        let capacity =
+            self.world.far_calls().mirrors().map_or(log.capacity() as u64, |far| far.most());
         limit.min(capacity)
     }
 
@@ -96,14 +97,14 @@ impl LogWriter<'_> {
     pub(super) fn set_limit(self, log: &Log) {
         let limit = self.limit(log);
         self.world.local.limit.store(limit, Ordering::Relaxed);
-        self.world.far_logs().into_iter().for_each(|far| far.set_limit(limit));
+        self.world.far_calls().mirrors().into_iter().for_each(|far| far.set_limit(limit));
     }
 
     /// Reports a full log at once; the size that it would have needed is known at the next
     /// checkpoint.
     fn report_full_log(self, need: u64) {
         let limit = self.world.local.limit.load(Ordering::Relaxed);
-        self.world.local.said_full.report(self.world.me(), need, limit);
+        self.world.local.said_full.report(self.world.me(), need, limit, "a loss");
     }
 
     /// Reports, at the end of an interval, the size that the log would have needed.
@@ -148,7 +149,7 @@ impl LogWriter<'_> {
     }
 
     fn next_holder(self) -> Option<Pe> {
-        if self.world.far_logs().is_some() {
+        if self.world.far_calls().mirrors().is_some() {
             return None; // a replica needs PEs that are mapped
         }
         let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();

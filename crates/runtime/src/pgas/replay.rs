@@ -164,7 +164,7 @@ impl<'a> LogMeetings<'a> {
             let reason = (!why.is_empty()).then_some(Reason::Reported { why });
             sum.add(Finding::of(pe, reason));
         }
-        let overflow = self.world.far_logs().and_then(FarLogs::overflow);
+        let overflow = self.world.far_calls().mirrors().and_then(FarLogs::overflow);
         let overflow = overflow.map(|bytes| Reason::Overflow { bytes });
         sum.add(Finding::of(self.world.me(), overflow));
         sum.words()

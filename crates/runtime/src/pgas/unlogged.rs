@@ -18,7 +18,7 @@ impl CallLog<'_> {
     /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
     #[cold]
     pub fn unlogged(self, routine: &'static str) {
-        let is_known = self.world.local.cursor.is_bare() && !self.world.is_any_pe_away();
+        let is_known = self.world.local.cursor.is_bare() && !self.world.call_log().is_any_pe_away();
         let why = || Reason::NoRule { routine: routine.to_owned() };
         match self.world.local.way() {
             LogMode::Plain => {}
@@ -63,7 +63,7 @@ impl UnloggedPort for Caller<'_> {
     }
 
     fn is_any_pe_away(&mut self) -> Result<bool, Cut> {
-        Ok(self.world.is_any_pe_away())
+        Ok(self.world.call_log().is_any_pe_away())
     }
 
     fn join(&mut self, number: ViewNumber) -> Result<bool, Cut> {

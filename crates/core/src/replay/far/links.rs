@@ -60,7 +60,7 @@ enum Admission {
 
 /// The link with a PE.
 #[derive(Debug, Clone, Default)]
-struct Link {
+struct FarLink {
     /// The number of the last record in the mirror, and its place.
     number: u64,
     last: Option<usize>,
@@ -91,7 +91,7 @@ pub struct FarLinks {
     own: LogInterval,
     /// True unless this PE replays its log, or all PEs roll back.
     open: bool,
-    links: Vec<Link>,
+    links: Vec<FarLink>,
     held: VecDeque<(Pe, LogInterval, FarMessage)>,
     tickets: u64,
 }
@@ -99,7 +99,7 @@ pub struct FarLinks {
 impl FarLinks {
     /// Begins the links of a process whose predecessor left a log of this interval.
     pub fn new(n_pes: usize, own: LogInterval) -> FarLinks {
-        let (links, held) = (vec![Link::default(); n_pes], VecDeque::new());
+        let (links, held) = (vec![FarLink::default(); n_pes], VecDeque::new());
         FarLinks { own, open: false, links, held, tickets: 0 }
     }
 
@@ -245,7 +245,7 @@ impl FarLinks {
     // ---- departures ---------------------------------------------------------------------------
 
     /// Numbers a record for PE `pe`. Returns the message to send; None if the predecessor of this
-    /// process sent it, it was acknowledged, and nobody waits for the value found.
+    /// process sent it, it was acknowledged, and its result is not needed.
     pub fn send(
         &mut self,
         port: &impl MirrorPort,
@@ -337,7 +337,7 @@ impl FarLinks {
     }
 }
 
-impl Link {
+impl FarLink {
     /// Returns the messages that are not acknowledged or answered.
     fn open_messages(&self, port: &impl MirrorPort) -> Vec<FarMessage> {
         if port.breaks(Mutant::FarNotSentAgain) {

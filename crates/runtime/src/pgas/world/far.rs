@@ -24,7 +24,7 @@ use raidshmem_segment::{Segment, bytes};
 use raidshmem_sys::lock;
 use serde::{Deserialize, Serialize};
 
-use super::local::FullLog;
+use super::super::complain::FullLog;
 
 /// Bits of the first byte of a fragment.
 const FIRST: u8 = 1;
@@ -92,7 +92,7 @@ impl FarLogs {
         (incarnation, kept): (Incarnation, bool),
         full: Arc<FullLog>,
     ) -> FarLogs {
-        let interval = if kept { own.log(n_pes).interval() } else { LogInterval::default() };
+        let interval = if kept { interval_of(&own.log(n_pes)) } else { LogInterval::default() };
         let mut links = FarLinks::new(n_pes, interval);
         for pe in Pe::all(n_pes) {
             let mirror = own.mirror(pe, n_pes);
@@ -225,7 +225,7 @@ impl Mirrors {
 
 impl MirrorPort for &Mirrors {
     fn interval(&self, pe: Pe) -> LogInterval {
-        self.of(pe).interval()
+        interval_of(&self.of(pe))
     }
 
     fn own_words(&self) -> LogWords {
@@ -267,7 +267,7 @@ impl MirrorPort for &Mirrors {
         let (mirror, head) = (self.of(pe), record.record);
         if !self.has_room(&mirror, &head) {
             let bytes = self.need.load(Ordering::Relaxed);
-            self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed));
+            self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed), "its loss");
             mirror.set(Word::Need, bytes);
             return None;
         }
@@ -331,6 +331,11 @@ impl MirrorPort for &Mirrors {
     fn breaks(&self, rule: Mutant) -> bool {
         breaks(rule)
     }
+}
+
+/// Returns the interval of a log.
+pub(in crate::pgas) fn interval_of(log: &Log) -> LogInterval {
+    LogInterval { era: log.get(Word::Era), checkpoint: log.get(Word::Interval) }
 }
 
 /// Reads the clock by which records have their times.

@@ -13,7 +13,7 @@ use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
 
-use super::super::complain::complain;
+use super::super::complain::FullLog;
 use super::far::FarLogs;
 
 /// The progress of a substitute in the logs.
@@ -141,22 +141,6 @@ impl ReplayState {
                 seen.resize(pes.len(), None);
                 seen
             }
-        }
-    }
-}
-
-/// The report of a full log, once for a process.
-#[derive(Debug, Default)]
-pub(in crate::pgas) struct FullLog(AtomicBool);
-
-impl FullLog {
-    /// Reports that the log of PE `me` needs `need` bytes so far.
-    pub fn report(&self, me: Pe, need: u64, limit: u64) {
-        if !self.0.swap(true, Ordering::Relaxed) {
-            complain(&format!(
-                "the log of PE {me} is full: it needs {need} bytes so far, and \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
-            ));
         }
     }
 }

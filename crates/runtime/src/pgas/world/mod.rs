@@ -184,7 +184,7 @@ impl World {
         if let Err(error) = self.comm.connect(view) {
             self.members.abort(&error);
         }
-        self.tell_new_processes();
+        self.far_calls().tell_new_processes();
     }
 
     // ---- checkpoint state ---------------------------------------------------------------------

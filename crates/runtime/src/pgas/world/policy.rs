@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::settings::{Rollback, Settings};
+use raidshmem_fabric::Engine;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
@@ -35,6 +36,13 @@ impl LossPolicy {
     /// Returns true if every loss rolls back all PEs.
     pub(in crate::pgas) fn always_rolls_all_back(self) -> bool {
         self.0 == Policy::Global
+    }
+
+    /// Prepares the engine for the deaths of peers, if PEs continue after a loss.
+    pub(in crate::pgas) fn prepare(self, engine: &dyn Engine) {
+        if self.0 != Policy::Global {
+            engine.outlive_peers();
+        }
     }
 
     /// Returns true if calls are logged unless something rules it out.
