@@ -31,8 +31,8 @@ pub fn complain(words: &str) {
 pub(super) struct FullLog(AtomicBool);
 
 impl FullLog {
-    /// Reports that the log of PE `me` needs `need` bytes so far, and the `loss` that now rolls back
-    /// all PEs.
+    /// Reports that the log of PE `me` needs `need` bytes so far, and the `loss` that now takes all
+    /// PEs back.
     pub fn report(&self, me: Pe, need: u64, limit: u64, loss: &str) {
         if !self.0.swap(true, Ordering::Relaxed) {
             complain(&format!(
