@@ -265,7 +265,7 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
             let to = target(to, &registers) % caller.sight.job.shared.len();
             let value = of(value, &registers);
             let head = record(Kind::Put, to, at, WORD);
-            let write = |caller: &mut Caller| match caller.sight.is_far(to) {
+            let write = |caller: &mut Caller| match caller.is_far(Pe::of(to)) {
                 true => caller.sends_put(head, &bytes(&[value])),
                 false => caller.write(to, at, |_| value).map(|_| ()),
             };
@@ -277,7 +277,7 @@ fn make(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
             let block = (WORD as u32, (step * WORD) as u64);
             let record = LogRecord { block, ..record(Kind::Put, to, at, 2 * WORD) };
             let write = |caller: &mut Caller| {
-                if caller.sight.is_far(to) {
+                if caller.is_far(Pe::of(to)) {
                     return caller.sends_put(record, &bytes(&[value, value + 1]));
                 }
                 caller.write(to, at, |_| value)?;
@@ -308,7 +308,7 @@ fn observe(caller: &mut Caller, op: Op) -> Result<Next, Stop> {
     let me = caller.sight.me;
     match op {
         Op::Get { from, at, into } => {
-            let read = |caller: &mut Caller| match caller.sight.is_far(from) {
+            let read = |caller: &mut Caller| match caller.is_far(Pe::of(from)) {
                 true => Ok(caller.reads_far(from, at)?.to_ne_bytes()),
                 false => Ok(caller.read_word(from, at)?.to_ne_bytes()),
             };
@@ -403,7 +403,7 @@ fn changes(
         _ => None,
     };
     let with = (compares, fetches);
-    let write = |caller: &mut Caller| match caller.sight.is_far(to) {
+    let write = |caller: &mut Caller| match caller.is_far(Pe::of(to)) {
         true => caller.sends_change(head, with),
         false => caller.write(to, at, |old| change.of(old, WORD)),
     };

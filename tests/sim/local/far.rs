@@ -9,7 +9,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord, Stage};
-use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::replay::port::{CallPort, LogMode};
 use raidshmem_core::view::State as Life;
 
 use super::job::Job;
@@ -380,7 +380,7 @@ impl Caller<'_> {
     /// Sends the contribution to a meeting to all far PEs.
     pub fn sends_meeting(&mut self, from: usize) -> Result<(), Stop> {
         for pe in 0..self.sight.job.shared.len() {
-            if self.sight.is_far(pe) {
+            if self.is_far(Pe::of(pe)) {
                 let (record, payload) = self.private(|sight| {
                     let entry = &sight.log().entries[from];
                     Ok((entry.record, entry.payload.clone()))

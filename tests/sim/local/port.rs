@@ -384,7 +384,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn is_far(&mut self, to: Pe) -> bool {
-        self.sight.is_far(to.at())
+        self.private(|sight| Ok(sight.is_far(to.at()))).unwrap_or(false)
     }
 
     fn count_far(&mut self, to: Pe) -> Result<(), Stop> {
