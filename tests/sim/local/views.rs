@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::look::LookPort;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::{MeetingPort, UnloggedPort};
@@ -129,12 +130,14 @@ impl LookPort for Caller<'_> {
             }
             let begins = |pe: Pe| {
                 let log = sight.log_of(pe.at()).filter(|_| sight.has_log(pe.at()));
-                log.map(|log| log.interval)
+                log.map(|log| log.log_interval())
             };
             let all: Vec<_> = Pe::all(sight.job.shared.len()).map(begins).collect();
-            match all.iter().all(|&begins| begins == Some(number)) {
+            let own = sight.job.shared[sight.me].log.era;
+            let own = Some(LogInterval { era: own, checkpoint: number.0 });
+            match all.iter().all(|&begins| begins == own) {
                 true => Ok(true),
-                false if all.iter().any(|&begins| begins > Some(number)) => Ok(false),
+                false if all.iter().any(|&begins| begins > own) => Ok(false),
                 false if !view.local => Err(Stop::Cut),
                 false => Err(Stop::Blocked),
             }

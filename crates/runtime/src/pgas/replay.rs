@@ -14,6 +14,7 @@ use raidshmem_core::message::ProgressReport;
 use raidshmem_core::protocol::Call;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::{Finding, Reason};
+use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::handover;
 use raidshmem_core::replay::log::Kind;
 use raidshmem_core::replay::look::{LookPort, look};
@@ -28,7 +29,7 @@ use tracing::info;
 
 use super::caller::{Caller, Cut};
 use super::gathering::LogMeetings;
-use super::world::far::FarLogs;
+use super::world::far::{FarLogs, interval_of};
 use super::world::local::TimedReplay;
 
 impl LookPort for Caller<'_> {
@@ -46,8 +47,9 @@ impl LookPort for Caller<'_> {
 
     fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Cut> {
         let world = self.world;
+        let own = LogInterval { era: self.log.get(Word::Era), checkpoint: number.0 };
         let begins = |pe: Pe| {
-            let log = || world.call_log().log_of(pe).get(Word::Interval);
+            let log = || interval_of(&world.call_log().log_of(pe));
             world.log_meetings().has_log(pe).then(log)
         };
         let (mut found, mut mapped) = (None, ViewNumber(0));
@@ -59,8 +61,8 @@ impl LookPort for Caller<'_> {
                     world.refresh(&view); // a PE lost with its node is on another one now
                 }
                 let all: Vec<_> = Pe::all(world.n_pes()).map(begins).collect();
-                let is_later = all.iter().any(|&begins| begins > Some(number.0));
-                let all = all.iter().all(|&begins| begins == Some(number.0));
+                let is_later = all.iter().any(|&begins| begins > Some(own));
+                let all = all.iter().all(|&begins| begins == Some(own));
                 found = (all || is_later).then_some(all);
                 found.is_some() || !view.local
             },
