@@ -219,7 +219,7 @@ impl FarLinks {
                     (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
                 }
                 port.set_words(pe, &words);
-                link.answer_first(port, words.incarnation)
+                link.answer_words(port, words.incarnation)
             }
             FarMessage::Record(record) => {
                 let old = link.take_record(port, pe, &record);
@@ -348,15 +348,14 @@ impl FarLink {
         records.chain(open.map(|(message, _)| message.clone())).collect()
     }
 
-    /// Answers the first words of a process, which may lack what was sent to its predecessor: this
-    /// PE's program may compute for long before it adopts the view.
-    fn answer_first(&mut self, port: &impl MirrorPort, process: Incarnation) -> Vec<FarMessage> {
+    /// Answers the words of a process: it may lack what was sent to its predecessor, and this PE's
+    /// program may compute for long before it adopts the view. Its answers to messages that it had
+    /// held may have gone to the predecessor of this process, so all open ones are sent again.
+    fn answer_words(&mut self, port: &impl MirrorPort, process: Incarnation) -> Vec<FarMessage> {
         let is_first = self.answered.replace(process) != Some(process);
-        if !is_first || self.told == Some(process) {
-            return Vec::new();
-        }
-        let words = FarMessage::Words(port.own_words());
-        std::iter::once(words).chain(self.open_messages(port)).collect()
+        let is_new = is_first && self.told != Some(process);
+        let words = is_new.then(|| FarMessage::Words(port.own_words()));
+        words.into_iter().chain(self.open_messages(port)).collect()
     }
 
     /// Appends a record to the mirror, and then carries it out. Returns the value found.
