@@ -26,8 +26,8 @@ pub trait LookPort: CallPort {
     fn holds_snapshot(&mut self, number: CheckpointNumber) -> Result<bool, Self::Cut>;
     /// Returns true if the own log begins at this checkpoint.
     fn begins_at(&mut self, number: CheckpointNumber) -> Result<bool, Self::Cut>;
-    /// Waits until the logs of all PEs are present and begin at this checkpoint in the era of the own
-    /// log, which peers may not have come to yet. Returns false if one begins later.
+    /// Waits until the logs of all PEs are present and begin at this checkpoint, in the era of the
+    /// own log, which peers may not have come to yet. Returns false if one begins later.
     fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Self::Cut>;
     /// Returns the place at which the checkpoint was made, and that of the present call.
     fn places(&mut self) -> Result<(CallPlace, CallPlace), Self::Cut>;
