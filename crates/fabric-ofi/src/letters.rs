@@ -25,8 +25,8 @@ use crate::message::{Body, Letter, decode, encode};
 use crate::owed::Owed;
 use crate::slots::{MESSAGE, SHORT, Slot};
 
-/// Returns a length in bytes that no message with these contents exceeds. The same for all bytes
-/// for events: if there is no room for one message, there is none for the next.
+/// Returns a length in bytes that no message with these contents exceeds. It is equal for all bytes
+/// for events: one that must wait is not overtaken by a shorter one.
 fn room(body: &Body) -> usize {
     match body {
         Body::Tell(_) => MESSAGE,

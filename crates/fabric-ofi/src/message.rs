@@ -62,7 +62,7 @@ pub enum Body {
     /// The puts so far have arrived: sleeping threads should look again.
     Wake,
     /// Bytes for the receiver's events.
-    Tell(Vec<u8>),
+    Tell(#[serde(with = "raidshmem_core::bulk")] Vec<u8>),
 }
 
 /// Encodes a message.

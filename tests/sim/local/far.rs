@@ -31,16 +31,6 @@ struct Mirrors<'a> {
     process: usize,
 }
 
-fn stage_word((incarnation, stage): (Incarnation, Stage)) -> u64 {
-    u64::from(incarnation.0) << 2 | stage as u64
-}
-
-fn stage_of(word: u64) -> (Incarnation, Stage) {
-    let all = [Stage::Replaying, Stage::Draining, Stage::Direct];
-    let stage = all.into_iter().find(|stage| *stage as u64 == word & 3);
-    (Incarnation((word >> 2) as u32), stage.expect("a stage"))
-}
-
 impl Mirrors<'_> {
     fn memory(&self) -> u32 {
         let own = &self.job.processes[self.process];
@@ -90,7 +80,7 @@ impl MirrorPort for Mirrors<'_> {
     fn set_words(&mut self, pe: Pe, words: &LogWords) {
         let mirror = self.mirror(pe);
         if words.incarnation >= mirror.stage.0 {
-            mirror.stage = stage_of(words.stage);
+            mirror.stage = (words.incarnation, words.stage.expect("a stage"));
         }
     }
 
@@ -262,7 +252,7 @@ impl Job {
         let own = &self.processes[process];
         let (incarnation, log) = (own.incarnation, &self.shared[own.pe].log);
         let (bare_from, against) = (u64::MAX, String::new());
-        LogWords { incarnation, stage: stage_word(log.stage), met: log.met, bare_from, against }
+        LogWords { incarnation, stage: Some(log.stage.1), met: log.met, bare_from, against }
     }
 
     fn tells_words(&mut self, process: usize, pe: usize) {

@@ -17,7 +17,7 @@
 //! log, or that has not come to that interval yet, is held until it can be taken.
 //!
 //! Invariants: a record is in the mirror before its operation is visible; an operation is carried
-//! out once, whichever processes of both PEs sent and received it; a message of an earlier interval
+//! out once, whichever process of each PE sent or received it; a message of an earlier interval
 //! changes nothing.
 //!
 //! Left out: the transport of messages.
@@ -28,7 +28,7 @@ pub mod links;
 
 use serde::{Deserialize, Serialize};
 
-use super::log::LogRecord;
+use super::log::{LogRecord, Stage};
 use crate::quantity::Incarnation;
 
 /// The interval of a log: era, and checkpoint that it begins at. Later intervals are greater.
@@ -45,10 +45,9 @@ pub struct LogInterval {
 /// The words of a PE's log that peers look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogWords {
-    /// The process.
+    /// The process, and its stage.
     pub incarnation: Incarnation,
-    /// Its incarnation and stage, as in its log.
-    pub stage: u64,
+    pub stage: Option<Stage>,
     /// The last meeting of all PEs that it entered, and the first one without a record.
     pub met: u64,
     pub bare_from: u64,

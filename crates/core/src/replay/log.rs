@@ -177,7 +177,7 @@ pub struct Located {
 }
 
 /// The stage that a substitute publishes with its incarnation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// It has not caught up: origins only log operations on it.
     Replaying = 1,

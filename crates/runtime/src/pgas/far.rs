@@ -173,10 +173,7 @@ impl Caller<'_> {
             return Ok(0);
         }
         self.wait(|| far.links().found(pe, number).is_some())?;
-        let mut links = far.links();
-        let found = links.found(pe, number);
-        links.forget_found(pe, number);
-        Ok(found.unwrap_or_default())
+        Ok(far.links().take_found(pe, number).unwrap_or_default())
     }
 
     /// Reads blocks of bytes of PE `pe`: their length, number, and distance.

@@ -70,7 +70,6 @@ struct FarLink {
     meeting: Option<usize>,
     /// The number of the last record sent.
     sent: u64,
-    acked: u64,
     /// The records that are not acknowledged, and their bytes.
     waiting: VecDeque<NumberedRecord>,
     bytes: usize,
@@ -128,7 +127,7 @@ impl FarLinks {
     pub fn begin(&mut self, port: &mut impl MirrorPort, own: LogInterval) -> Vec<(Pe, FarMessage)> {
         self.own = own;
         for link in &mut self.links {
-            (link.sent, link.acked, link.bytes, link.told) = (0, 0, 0, None);
+            (link.sent, link.bytes, link.told) = (0, 0, None);
             link.waiting.clear();
             link.found.clear();
             link.requests.clear();
@@ -231,12 +230,13 @@ impl FarLinks {
             }
             FarMessage::Done { number, old } => {
                 link.done(number, old);
-                port.set_acknowledged(pe, link.acked);
+                port.set_acknowledged(pe, number.max(port.acknowledged(pe)));
                 Vec::new()
             }
             FarMessage::Bytes { ticket, bytes } => {
-                let request = link.requests.get_mut(&ticket);
-                request.into_iter().for_each(|(_, answer)| *answer = Some(bytes.clone()));
+                if let Some((_, answer)) = link.requests.get_mut(&ticket) {
+                    *answer = Some(bytes);
+                }
                 Vec::new()
             }
         }
@@ -258,7 +258,6 @@ impl FarLinks {
         let number = link.sent;
         record.number = number;
         if number <= port.acknowledged(pe) && !fetches {
-            link.acked = number;
             return (number, None);
         }
         if fetches {
@@ -271,9 +270,7 @@ impl FarLinks {
 
     /// Counts a record that was acknowledged to the predecessor of this process.
     pub fn count_sent(&mut self, pe: Pe) {
-        let link = &mut self.links[pe.at()];
-        link.sent += 1;
-        link.acked = link.sent;
+        self.links[pe.at()].sent += 1;
     }
 
     /// Returns the value that the operation with this number found, if it is acknowledged.
@@ -281,9 +278,9 @@ impl FarLinks {
         self.links[pe.at()].found.get(&number).copied().flatten()
     }
 
-    /// Forgets that value.
-    pub fn forget_found(&mut self, pe: Pe, number: u64) {
-        self.links[pe.at()].found.remove(&number);
+    /// Takes that value.
+    pub fn take_found(&mut self, pe: Pe, number: u64) -> Option<u64> {
+        self.links[pe.at()].found.remove(&number).flatten()
     }
 
     /// Requests blocks of bytes of PE `pe`: their offset, length, number, and distance.
@@ -385,7 +382,6 @@ impl FarLink {
         if let Some(found) = self.found.get_mut(&number) {
             *found = Some(old);
         }
-        self.acked = self.acked.max(number);
         while self.waiting.front().is_some_and(|record| record.number <= number) {
             self.bytes -= self.waiting.pop_front().map_or(0, |record| record.bytes());
         }

@@ -232,7 +232,7 @@ impl MirrorPort for &Mirrors {
         let log = self.own.log(self.n_pes);
         LogWords {
             incarnation: self.incarnation,
-            stage: log.get(Word::Stage),
+            stage: log.stage().1,
             met: log.get(Word::Met),
             bare_from: log.get(Word::BareFrom),
             against: log.against(),
@@ -252,7 +252,7 @@ impl MirrorPort for &Mirrors {
         if words.incarnation.0 < known {
             return;
         }
-        mirror.set(Word::Stage, words.stage);
+        words.stage.into_iter().for_each(|stage| mirror.set_stage(words.incarnation.0, stage));
         if mirror.against().is_empty() {
             mirror.set_against(&words.against);
         }
