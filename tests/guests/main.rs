@@ -12,6 +12,7 @@ mod support;
 mod control_groups;
 mod domains;
 mod engines;
+mod fewer;
 mod heartbeats;
 mod image;
 mod jacobi;

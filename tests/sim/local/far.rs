@@ -85,9 +85,10 @@ impl MirrorPort for Mirrors<'_> {
     }
 
     fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize> {
-        self.job.clock += 1;
         let node = self.job.processes[self.process].node;
-        let time = self.job.clock + self.job.skews[node as usize];
+        let clock = self.job.clock(node);
+        *clock += 1;
+        let time = *clock;
         let entry = Entry {
             record: LogRecord { time, ..record.record },
             payload: record.payload.clone(),

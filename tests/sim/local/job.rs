@@ -79,9 +79,8 @@ pub struct Job {
     pub broken: Option<Mutant>,
     /// True if PEs of different nodes do not map each other.
     pub is_far: bool,
-    /// The clock of the logs, and how far that of each node is ahead of it.
-    pub clock: u64,
-    pub skews: Vec<u64>,
+    /// The clocks of the logs: that of each node, or one if PEs of all nodes map each other.
+    clocks: Vec<u64>,
     pub nodes: Vec<Node>,
     pub processes: Vec<Process>,
     pub shared: Vec<Shared>,
@@ -116,8 +115,7 @@ impl Job {
         let n_pes = node_of.len();
         let fabric = if is_far { Fabric::Ucx } else { Fabric::Shm };
         let shape = Shape { node_of, nodes, spares: Vec::new(), fabric };
-        let skew = |_| if is_far { chance.below(1 << 20) as u64 } else { 0 };
-        let skews = (0..nodes).map(skew).collect();
+        let clocks = (0..nodes).map(|_| chance.below(1 << 20) as u64).collect();
         let settings = Settings {
             backup_mode: BackupMode::Raid5,
             rollback: Rollback::Local,
@@ -132,8 +130,7 @@ impl Job {
             program,
             broken,
             is_far,
-            clock: 0,
-            skews,
+            clocks,
             nodes: (0..nodes).map(node).collect(),
             processes: Vec::new(),
             shared: vec![Shared::new(n_pes, is_far); n_pes],
@@ -255,6 +252,12 @@ impl Job {
     /// Returns the present time.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Returns the clock of the logs on a node.
+    pub fn clock(&mut self, node: u32) -> &mut u64 {
+        let which = if self.is_far { node } else { 0 };
+        &mut self.clocks[which as usize]
     }
 
     /// Returns the process that carries a PE.

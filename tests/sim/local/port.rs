@@ -278,16 +278,17 @@ impl Sight<'_> {
     }
 
     fn tick(&mut self) -> u64 {
-        self.job.clock += 1;
-        let skew = self.job.skews[self.own().node as usize];
-        self.know(self.job.clock + skew)
+        let node = self.own().node;
+        let now = *self.job.clock(node);
+        self.know(now + 1)
     }
 
     fn know(&mut self, time: u64) -> u64 {
         let time = time.max(self.own().time);
         self.own_mut().time = time;
-        let skew = self.job.skews[self.own().node as usize];
-        self.job.clock = self.job.clock.max(time.saturating_sub(skew));
+        let node = self.own().node;
+        let clock = self.job.clock(node);
+        *clock = time.max(*clock);
         time
     }
 

@@ -28,7 +28,6 @@ use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::view::PES_MAX;
 use raidshmem_engines as engines;
-use raidshmem_fabric::FabricError;
 use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 use raidshmem_sys::memory::default_heap;
 use raidshmem_sys::{machine, memory};
@@ -39,21 +38,10 @@ const NOWHERE: &str = "--live: standard error is not a terminal; no view is show
 const STOPS: [i32; 6] =
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
-/// Returns true if shrink mode works over this fabric.
-fn fewer_works_over(fabric: Fabric) -> bool {
-    match fabric {
-        Fabric::Auto | Fabric::Shm | Fabric::Ucx => true,
-        Fabric::Verbs | Fabric::Ofi => false,
-    }
-}
-
 /// Rejects options that shrink mode does not support.
 fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
     let spares = shape.spares.len();
     match settings.rollback {
-        Rollback::None if !fewer_works_over(shape.fabric) => {
-            Err(Refused::FewerOver { fabric: shape.fabric.name() })
-        }
         Rollback::None if spares > 0 => Err(Refused::FewerSpares { spares }),
         _ => Ok(()),
     }
@@ -83,11 +71,7 @@ impl Args {
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
         let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
-        let all = settings.fabric != Fabric::Auto || settings.rollback != Rollback::None;
-        let known = |fabric| match all || fewer_works_over(fabric) {
-            true => probe(fabric, more()),
-            false => Err(FabricError::NotLoaded { fabric, why: "not in shrink mode".to_owned() }),
-        };
+        let known = |fabric| probe(fabric, more());
         shape.fabric = engines::choose(settings.fabric, one_machine, known)?.0;
         check_fewer(&settings, &shape)?;
         check_rules(&settings, pes, shape.nodes as usize)?;

@@ -219,12 +219,6 @@ pub enum Refused {
         /// The mismatch.
         why: String,
     },
-    /// Shrink mode over an engine that does not support it.
-    #[error("SHMEM_FT_ROLLBACK=none over {fabric}: expected SHMEM_FT_FABRIC=shm or ucx")]
-    FewerOver {
-        /// The fabric between the nodes.
-        fabric: &'static str,
-    },
     /// Spares were requested in shrink mode, which starts no substitutes.
     #[error("--spares {spares} with SHMEM_FT_SUBSTITUTE=shrink: expected 0")]
     FewerSpares {

@@ -1,0 +1,48 @@
+//! Jobs in shrink mode over RDMA: the programs that run on one machine (`tests/process/fewer.rs`).
+
+use std::path::Path;
+
+use crate::image;
+use crate::machine::Plan;
+use crate::support::program;
+use crate::switch::Switch;
+
+/// Each line is a program with its arguments, options of `oshrun`, and what the job prints.
+const JOBS: [(&str, &str, &[&str]); 6] = [
+    (
+        "farm 100 1@1 3@2",
+        "-n 4 --nodes 4",
+        &["PEs 1,3 were lost, and the remaining PEs finished", "100 tasks done, 2 PEs at the end"],
+    ),
+    ("twice 0 20000000", "-n 6 --nodes 6", &["4 writers died, "]),
+    ("sweep 1 400000", "-n 4 --nodes 4", &[" is left, with "]),
+    ("sweep 2 100000", "-n 4 --nodes 2", &[" is left, with "]),
+    ("degraded rounds 1 3", "-n 4 --nodes 4 --mode raid5", &["rounds: as it should be"]),
+    (
+        "degraded point",
+        "-n 4 --nodes 4 --mode raid5 --kill-node 1@3:copy",
+        &["node 1 was lost with PE 1", "has read checkpoint 3"],
+    ),
+];
+
+#[test]
+fn processes_and_nodes_are_lost_and_the_others_go_on() {
+    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
+    let programs = ["farm", "twice", "sweep", "degraded"].map(program);
+    let files: Vec<&Path> = [oshrun].into_iter().chain(programs.iter().map(|p| &**p)).collect();
+    let payload = image::add("fewer", &files);
+    let switch = Switch::new();
+    let mut plan = Plan::new(1).with(&payload);
+    plan.memory = 1024;
+    let mut guest = plan.boot(&switch);
+    guest.ready();
+    let mode = "SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none SHMEM_SYMMETRIC_SIZE=8M";
+    for (line, options, says) in JOBS {
+        let (name, args) = line.split_once(' ').expect("arguments");
+        let path = program(name);
+        let job =
+            format!("{} {options} --fabric verbs {} {args}", oshrun.display(), path.display());
+        let said = guest.must(&format!("{mode} {job} 2>&1"));
+        says.iter().for_each(|text| assert!(said.contains(text), "{text}: {said}"));
+    }
+}
