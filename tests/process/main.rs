@@ -69,6 +69,7 @@ macro_rules! of_each_mode {
 mod background;
 mod binding;
 mod calls;
+mod capabilities;
 #[cfg(target_arch = "x86_64")]
 mod contained;
 mod corrupt;

@@ -29,13 +29,8 @@ use job::{Ending, Job, Loss};
 use program::Program;
 
 /// The rules of PEs that do not map each other.
-const FAR: [Mutant; 5] = [
-    Mutant::FarTakenTwice,
-    Mutant::FarNotHeld,
-    Mutant::FarEarlyDropped,
-    Mutant::FarNotSentAgain,
-    Mutant::LeavingForgotten,
-];
+const FAR: [Mutant; 4] =
+    [Mutant::FarTakenTwice, Mutant::FarNotHeld, Mutant::FarEarlyDropped, Mutant::FarNotSentAgain];
 
 /// A job of a seed, with the schedule of a number.
 struct Plan {
@@ -161,10 +156,10 @@ fn many(seeds: std::ops::Range<u64>, limit: Duration) -> Sum {
 
 #[test]
 fn lost_pes_roll_back_locally_and_the_bytes_are_right() {
-    let sum = many(seeds(12_000), Duration::MAX);
-    let few = sum.jobs < 12_000; // coverage is only required of a full run
-    assert!(few || sum.replayed > 10_000 && sum.most > 90 && sum.nodes_lost > 3000, "{sum:?}");
-    assert!(few || sum.global > 1000 && sum.global < sum.replayed, "{sum:?}");
+    let sum = many(seeds(8000), Duration::MAX);
+    let few = sum.jobs < 8000; // coverage is only required of a full run
+    assert!(few || sum.replayed > 8000 && sum.most > 90 && sum.nodes_lost > 2000, "{sum:?}");
+    assert!(few || sum.global > 800 && sum.global < sum.replayed, "{sum:?}");
 }
 
 #[test]
@@ -210,7 +205,6 @@ fn broken_rules_of_local_rollback_are_caught() {
         (FarNotHeld, 45),
         (FarEarlyDropped, 0),
         (FarNotSentAgain, 4),
-        (LeavingForgotten, 0),
     ];
     all.into_par_iter().for_each(|(rule, seed)| caught(rule, seed, |seed| run(seed, Some(rule))));
 }

@@ -293,8 +293,6 @@ rules! {
     FarEarlyDropped = "far-early-dropped", simulator, "local::lost_pes_roll_back";
     /// A substitute is not sent the messages that were lost with its predecessor.
     FarNotSentAgain = "far-not-sent-again", simulator, "local::lost_pes_roll_back";
-    /// The time at which a PE leaves a meeting with far PEs is not recorded.
-    LeavingForgotten = "leaving-forgotten", simulator, "local::lost_pes_roll_back";
     /// A substitute does not write on to the replica of its predecessor's log.
     ReplicaLeft = "replica-left", simulator, "local::lost_pes_roll_back";
     /// A substitute at the end of the job does not come to the last meeting of its view.

@@ -705,10 +705,6 @@ impl MeetingPort for Caller<'_> {
         self.sends_meeting(from)
     }
 
-    fn has_far(&mut self) -> bool {
-        self.sight.job.is_far
-    }
-
     fn await_all(&mut self, number: u64) -> Result<(), Stop> {
         self.wait(|sight| {
             let era = sight.job.shared[sight.me].log.era;

@@ -40,8 +40,6 @@ pub enum Kind {
     Event,
     /// An atomic operation of a PE that a substitute found in a log and carried out.
     Taken,
-    /// The end of the wait in a meeting of PEs that do not map each other.
-    Left,
 }
 
 impl Kind {
@@ -49,7 +47,7 @@ impl Kind {
     #[inline]
     pub fn of(number: u64) -> Option<Kind> {
         let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
-        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken, Kind::Left];
+        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
         all.into_iter().chain(more).find(|kind| *kind as u64 == number)
     }
 
@@ -58,7 +56,7 @@ impl Kind {
     /// time.
     #[inline]
     pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
-        matches!(self, Kind::Wait | Kind::Answer | Kind::Left) && !breaks(Mutant::ClockIgnored)
+        matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)
     }
 }
 
@@ -115,12 +113,6 @@ impl LogRecord {
     pub fn taken(pe: Pe, from: usize, old: u64) -> LogRecord {
         let (at, block) = (from as u64, (0, old));
         LogRecord { kind: Kind::Taken, target: pe.0, time: 0, at, block, len: 0, digest: 0 }
-    }
-
-    /// Returns the record of the end of the wait in a meeting.
-    pub fn left(me: Pe) -> LogRecord {
-        let block = (0, 0);
-        LogRecord { kind: Kind::Left, target: me.0, time: 0, at: 0, block, len: 0, digest: 0 }
     }
 
     /// Returns the group of a meeting, by its number among the groups of its PE; 0 for all PEs.

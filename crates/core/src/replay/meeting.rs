@@ -8,10 +8,10 @@
 //! Invariant: the contribution of a PE to a meeting stays in its log until all PEs have agreed on a
 //! later checkpoint.
 
-use super::call::{next, next_with};
+use super::call::next_with;
 use super::decide::Reason;
 use super::handover::catch_up;
-use super::log::{Kind, Located, LogRecord, Logs};
+use super::log::{Located, LogRecord};
 use super::port::{LogMode, MeetingPort};
 use super::unlogged::share_view;
 use crate::mutant::Mutant;
@@ -62,8 +62,6 @@ pub fn meet<P: MeetingPort>(
     };
     let Some(time) = time else { return without_records(port).map(|()| None) };
     port.keep_parts()?;
-    let is_noted = port.has_far() && !port.breaks(Mutant::LeavingForgotten);
-    let time = if is_noted { left(port)? } else { time };
     if port.way() == LogMode::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
         port.apply(time)?;
     }
@@ -71,21 +69,6 @@ pub fn meet<P: MeetingPort>(
         port.know(time)?;
     }
     Ok(Some(view))
-}
-
-/// Returns the time at which this PE left a meeting with far PEs, whose own times are of other
-/// clocks. It is recorded before this PE does anything else.
-fn left<P: MeetingPort>(port: &mut P) -> Result<u64, P::Cut> {
-    let me = port.me();
-    if port.way() != LogMode::Replayed {
-        let from = port.append(LogRecord::left(me), &[])?;
-        return match from.and_then(|from| port.logs().read(me, from)) {
-            Some(found) => Ok(found.record.time),
-            None => port.tick(),
-        };
-    }
-    let from = next(port, |_, found| found.record.kind == Kind::Left)?.from;
-    Ok(port.logs().read(me, from).map_or(0, |found| found.record.time + 1))
 }
 
 /// Handles a meeting to which a PE left no record: it takes place without logs, among members of

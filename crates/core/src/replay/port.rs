@@ -183,10 +183,6 @@ pub trait MeetingPort: UnloggedPort {
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Self::Cut>;
     /// Notes that the predecessor had arrived at this meeting, whose record begins at `from`.
     fn has_arrived(&mut self, number: u64, from: usize) -> Result<(), Self::Cut>;
-    /// Returns true if PEs that are far from each other meet: their clocks differ.
-    fn has_far(&mut self) -> bool {
-        false
-    }
     /// Waits until all PEs have arrived.
     fn await_all(&mut self, number: u64) -> Result<(), Self::Cut>;
     /// Returns the published view.

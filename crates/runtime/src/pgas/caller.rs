@@ -407,10 +407,6 @@ impl MeetingPort for Caller<'_> {
         self.send_meeting(self.group, Some(from))
     }
 
-    fn has_far(&mut self) -> bool {
-        self.world.far_calls().mirrors().is_some()
-    }
-
     fn await_all(&mut self, number: u64) -> Result<(), Cut> {
         if let MeetingGroup::Part { pes, .. } = self.group {
             let has_come =
