@@ -11,6 +11,7 @@
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than the parity covers, without a substitute
 //! - [`calls`]: calls as the specification defines them
+//! - [`capabilities`]: each pair of settings in one job, with a loss
 //! - [`corrupt`]: damage in the memory of the store
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
 //! - [`contained`]: the system-call rules of a container
