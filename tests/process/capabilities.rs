@@ -103,16 +103,17 @@ fn loses_node(line: &str, words: &str) -> bool {
     words.starts_with("node") || line.contains("--kill-node")
 }
 
-fn end(line: &str, words: &str) -> End {
+/// Returns the end of a job, which may have said at its start that it does not survive the loss of a
+/// whole node.
+fn end(line: &str, words: &str, not_of_a_node: bool) -> End {
     let settings = settings(line).expect("a valid row");
     let mode = settings.backup_mode;
     let is_node = loses_node(line, words);
     // The memory of a process is lost with it unless a substitute on its node adopts it.
     let is_memory = is_node || !settings.adopt || settings.substitute == Substitute::Spare;
-    let pair = line.contains("--nodes 2") && is_node && settings.group_size.is_none();
     match mode {
         _ if words.starts_with("process 3 0") => End::Verdict,
-        _ if pair && settings.parity < 2 => End::Verdict,
+        _ if is_node && not_of_a_node => End::Verdict,
         BackupMode::Single if is_memory || line.contains("@") => End::Either,
         // Two at once.
         _ if line.contains(":settle") && is_memory && settings.parity < 2 => End::Either,
@@ -196,7 +197,8 @@ fn run(line: &str, words: &str) {
     }
     let outcome = job.with_orphans().program(&program("capabilities"), &args).run();
     let is_verdict = outcome.status == 3 && outcome.count("unrecoverable: ") == 1;
-    match end(line, words) {
+    let not_of_a_node = outcome.count("not of a whole node") > 0;
+    match end(line, words, not_of_a_node) {
         End::Verdict => outcome.check(is_verdict, "a verdict was expected"),
         End::Either if is_verdict => {}
         End::Either | End::Right => {
