@@ -119,6 +119,30 @@ fn new_groups_protect_what_is_read_only() {
     );
 }
 
+/// A PE that rolls back locally has the table, also if its node is lost; in the two calls a loss
+/// rolls back all.
+#[test]
+fn a_lost_pe_that_rolls_back_locally_has_what_is_read_only() {
+    let local = "--mode raid5 --nodes 4 --spares 1 SHMEM_FT_ROLLBACK=local";
+    for how in ["process", "node"] {
+        for kill in ["", "--kill 1@3:restore", "--kill 0@3:settle"] {
+            let words = [how, "1", "3", "readonly"];
+            let job = Job::line(&format!("{local} {kill}"));
+            let outcome = job.with_orphans().program(&program("capabilities"), &words).run();
+            outcome.status(0).prints("capabilities: as they should be");
+            outcome.says("PE 1 rolled back locally").says("for 512.0 KiB read-only");
+        }
+    }
+    let steps = steps_of_calls().into_iter().filter(|step| !step.starts_with("1:"));
+    Sweep::of(steps.map(|step| format!("{local} {{--kill 1|--kill-node 2}}@{step}")))
+        .long(4, 20)
+        .each(|cell| {
+            let outcome = run(&cell.line, &["any"]);
+            is_right(&outcome);
+            outcome.check(outcome.count("rolled back locally") == 0, "all roll back");
+        });
+}
+
 /// A PE is killed at an arbitrary moment, even in the calls that declare.
 #[test]
 fn a_loss_at_any_time_is_survived() {
@@ -166,7 +190,10 @@ fn unsupported_read_only_ranges_are_saved_normally() {
     for (words, why) in [
         ("--mode double --kill 1@5", "SHMEM_FT_BACKUP_MODE=double: expected raid5 or rs"),
         ("--mode none", "SHMEM_FT_BACKUP_MODE=none: expected raid5 or rs"),
-        ("--mode raid5 SHMEM_FT_ROLLBACK=local", "SHMEM_FT_ROLLBACK: expected global"),
+        (
+            "--mode raid5 SHMEM_FT_ROLLBACK=none SHMEM_FT_SUBSTITUTE=shrink",
+            "SHMEM_FT_ROLLBACK=none: expected global or local",
+        ),
     ] {
         let outcome = run(words, &["any"]);
         is_right(&outcome);

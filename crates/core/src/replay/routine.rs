@@ -60,7 +60,6 @@ rules! {
         "shmem_query_thread" "" "shmem_query_initialized" "" "shmem_pcontrol" ""
         "shmem_team_my_pe" "" "shmem_team_n_pes" "" "shmem_team_get_config" ""
         "shmem_team_translate_pe" "" "shmem_ctx_get_team" ""
-        "shmemx_ft_readonly" "" "shmemx_ft_writable" ""
         "shmemx_ft_place" "" "shmem_ptr" "" "shmem_team_ptr" ""
         "shmem_clear_cache_inv" "" "shmem_clear_cache_line_inv" "" "shmem_set_cache_inv" ""
         "shmem_set_cache_line_inv" "" "shmem_udcflush" "" "shmem_udcflush_line" "";
@@ -140,7 +139,8 @@ rules! {
         "shmemx_ft_need_checkpoint" "" "shmemx_ft_should_stop" "" "shmemx_ft_survives" ""
         "shmemx_ft_set_open" "" "shmemx_ft_set_list" "" "shmemx_ft_set_read" ""
         "shmemx_ft_set_close" "" "shmemx_ft_set_error" "" "shmemx_ft_protect" ""
-        "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" "";
+        "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" ""
+        "shmemx_ft_readonly" "" "shmemx_ft_writable" "";
 }
 
 /// Returns the rule of a family of routines, which is also that of its context form; None if the
@@ -206,6 +206,8 @@ const fn is_collective(pre: &str) -> bool {
         || same(pre, "shmemx_ft_failed")
         || same(pre, "shmemx_ft_on_fault")
         || same(pre, "shmemx_ft_should_stop")
+        || same(pre, "shmemx_ft_readonly")
+        || same(pre, "shmemx_ft_writable")
 }
 
 const fn starts(text: &str, with: &str) -> bool {

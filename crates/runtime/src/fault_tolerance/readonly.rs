@@ -160,8 +160,8 @@ fn protected_separately(
         let mode = settings.backup_mode.name();
         return Err(format!("SHMEM_FT_BACKUP_MODE={mode}: expected raid5 or rs"));
     };
-    if !world.always_rolls_all_back() {
-        return Err("SHMEM_FT_ROLLBACK: expected global".to_owned());
+    if world.shrinks() {
+        return Err("SHMEM_FT_ROLLBACK=none: expected global or local".to_owned());
     }
     if settings.store.is_some() {
         return Err("SHMEM_FT_STORE: a set on disk holds all memory".to_owned());
