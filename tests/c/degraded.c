@@ -8,6 +8,7 @@
  *                                  checkpoint; LOST, if it is a PE, dies before it
  *     degraded fallen LOST ..      more than the parity covers
  *     degraded last LOST ..        too few are left to protect each other
+ *     degraded interval LOST ..    one after another, while calls pass without a checkpoint
  *     degraded rate MIB            reads a whole PE and prints the bandwidth
  */
 #include "test.h"
@@ -130,6 +131,26 @@ static void rounds(int losses, char **lost) {
     }
 }
 
+/* Calls pass until an hour is over, but for the first one after a loss. */
+static void interval(int losses, char **lost) {
+    for (int i = 0; i < losses; i++) {
+        uint64_t number = shmemx_ft_checkpoint_number();
+        CHECK(number == (uint64_t)i + 1);
+        for (int n = 0; n < 20; n++) {
+            fill(i + 2 + n);
+            CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
+            CHECK(shmemx_ft_checkpoint_number() == number && !shmemx_ft_need_checkpoint());
+        }
+        if (atoi(lost[i]) == shmem_my_pe())
+            raise(SIGKILL);
+        acknowledge(i + 1);
+        compare(atoi(lost[i]), i + 1, number);
+        shmem_barrier_all();
+        CHECK(i % 2 || shmemx_ft_need_checkpoint());
+        save(i + 2);
+    }
+}
+
 /* PEs are killed from outside during or after a checkpoint; `before` dies before it. */
 static void point(int before, int killed) {
     int me = shmem_my_pe(), losses = killed + (before >= 0);
@@ -195,19 +216,20 @@ int main(int argc, char **argv) {
     CHECK(shmemx_ft_exclude(outside, 4096) == 0);
     uint64_t number = 5;
     CHECK(shmemx_ft_get_checkpoint(&number, cells, 8, 0, &number) == 1 && number == 0);
-    for (int round = 0; round < 2; round++) {
+    int is_interval = !strcmp(what, "interval");
+    for (int round = is_interval; round < 2; round++) {
         fill(round);
         CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
     }
-    compare((me + 1) % shmem_n_pes(), 1, 2); /* of a survivor */
+    compare((me + 1) % shmem_n_pes(), 1, 2 - (uint64_t)is_interval); /* of a survivor */
     shmem_barrier_all();
     if (!strcmp(what, "point")) {
         point(argc > 2 ? atoi(argv[2]) : -1, argc > 3 ? atoi(argv[3]) : 1);
         shmem_finalize();
         return 0;
     }
-    if (!strcmp(what, "rounds")) {
-        rounds(argc - 2, argv + 2);
+    if (!strcmp(what, "rounds") || is_interval) {
+        (is_interval ? interval : rounds)(argc - 2, argv + 2);
         printf("%s: as it should be\n", what);
         shmem_finalize();
         return 0;

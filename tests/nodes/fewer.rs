@@ -138,5 +138,8 @@ fn the_living_protect_each_other_in_new_groups() {
             let outcome = kept(job, fabric, mode).program(&program("degraded"), &words).run();
             outcome.status(0).prints("rounds: as it should be");
         }
+        let job = kept(net.job(&[1; 5]), fabric, "raid5").env("SHMEM_FT_INTERVAL", "3600");
+        let outcome = job.program(&program("degraded"), &["interval", "1", "4", "0"]).run();
+        outcome.status(0).prints("interval: as it should be");
     }
 }

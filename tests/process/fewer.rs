@@ -175,6 +175,16 @@ fn the_living_protect_each_other_in_new_groups() {
     }
 }
 
+/// Calls pass while no checkpoint is due; the first one after a loss protects the living PEs.
+#[test]
+fn calls_pass_until_a_checkpoint_is_due() {
+    for job in [kept(5, "raid5"), kept(5, "raid4").env("SHMEM_FT_SNAPSHOTS", "2")] {
+        let job = job.env("SHMEM_FT_INTERVAL", "3600");
+        let outcome = job.program(&program("degraded"), &["interval", "1", "4", "0"]).run();
+        outcome.status(0).prints("interval: as it should be").says("4 checkpoints took");
+    }
+}
+
 #[test]
 fn too_few_to_protect_each_other_keep_the_last_checkpoint() {
     let outcome = kept(2, "raid5").program(&program("degraded"), &["last", "0"]).run();

@@ -213,7 +213,7 @@ fn build(
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        timing: Timing::new(&settings, assignment.past, rolls_back_after_loss),
+        timing: Timing::new(&settings, assignment.past, settings.backup_mode.protects()),
         prelude: Prelude::begin(&mut assignment, n_pes, rolls_back_after_loss),
         memory: PeMemory::new(segments),
         comm: Communication::new(segments, remote),

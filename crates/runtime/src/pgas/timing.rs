@@ -60,6 +60,9 @@ impl SaveDecisions<'_> {
         if self.world.logs() {
             return self.decided_logged(call, is_due);
         }
+        if let Some(decision) = self.decided_among(call, is_due) {
+            return decision;
+        }
         if self.world.members.faulted() {
             return true;
         }
@@ -72,6 +75,21 @@ impl SaveDecisions<'_> {
         let may_stop = self.world.timing.may_stop() && !self.world.members.faulted();
         let is_stopping = || self.world.members.is_stopping();
         may_stop && self.decided(call, Question::Stop, is_stopping).unwrap_or(false)
+    }
+
+    /// Returns the decision of the living PEs in shrink mode; None in other jobs. A PE for which a
+    /// checkpoint is due is enough, or one that knows of a loss since the last checkpoint.
+    fn decided_among(self, call: &'static str, is_due: impl Fn() -> bool) -> Option<bool> {
+        let world = self.world;
+        let all_living_are_in = || {
+            let last = world.store.protection();
+            let lives = |pe: Pe| !world.fewer.is_lost(pe);
+            last.is_some_and(|last| Pe::all(world.n_pes()).all(|pe| lives(pe) || !last.holds(pe)))
+        };
+        let passes = !is_due() && all_living_are_in();
+        let members = || world.barriers().all_members(call);
+        let agreed = world.loss_response().agreed(members, (passes.into(), 0))?;
+        Some(agreed.value == 0 || agreed.has_news())
     }
 
     /// Like `decided`, for a logged call.

@@ -28,8 +28,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the state of a process that joins a job with that past. Calls pass only if it
-    /// `keeps` checkpoints to which all PEs roll back.
+    /// Returns the state of a process that joins a job with that past. Calls pass only if the job
+    /// `keeps` checkpoints.
     pub(in crate::pgas) fn new(settings: &Settings, past: Past, keeps: bool) -> Timing {
         let now = Instant::now();
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
