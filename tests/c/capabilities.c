@@ -75,7 +75,9 @@ int main(int argc, char **argv) {
     uint64_t *own = NULL; /* no checkpoint has this address, which differs in a substitute */
     int original = shmem_ft_algo_init();
     long dies_in = atoi(argv[2]) == me && original ? atol(argv[3]) : -1;
-    pid_t victim = !strcmp(argv[1], "process") ? getpid() : !strcmp(argv[1], "node") ? getppid() : 0;
+    pid_t victim = !strcmp(argv[1], "process") ? getpid() : 0;
+    if (!strcmp(argv[1], "node"))
+        victim = getppid();
     cells = shmem_malloc(CELLS * sizeof *cells);
     for (size_t at = 0; at < CELLS; at++)
         cells[at] = cell(me, 0, at);

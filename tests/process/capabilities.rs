@@ -103,8 +103,8 @@ fn loses_node(line: &str, words: &str) -> bool {
     words.starts_with("node") || line.contains("--kill-node")
 }
 
-/// Returns the end of a job, which may have said at its start that it does not survive the loss of a
-/// whole node.
+/// Returns the end of a job, which may have said at its start that it does not survive the loss of
+/// a whole node.
 fn end(line: &str, words: &str, not_of_a_node: bool) -> End {
     let settings = settings(line).expect("a valid row");
     let mode = settings.backup_mode;

@@ -261,7 +261,7 @@ fn a_folder_that_cannot_be_had_and_a_mode_without_copies_are_refused() {
     };
     refused(&job("/proc/nothing/here", "raid5"), "SHMEM_FT_STORE=/proc/nothing/here: ");
     for mode in ["none", "single"] {
-        refused(&job("x", mode), "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as");
+        refused(&job("x", mode), "expected the mode double, raid4, raid5 or rs, since");
     }
 }
 

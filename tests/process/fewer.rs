@@ -291,9 +291,12 @@ fn conflicting_settings_are_one_line() {
         outcome.check(outcome.err.lines().count() == 1, "one line");
     };
     refused(job(2).env("SHMEM_FT_SUBSTITUTE", "spawn"), "SHMEM_FT_ROLLBACK=none with");
-    refused(job(2).env("SHMEM_FT_ROLLBACK", "global"), "SHMEM_FT_SUBSTITUTE=shrink with");
+    refused(
+        job(2).env("SHMEM_FT_ROLLBACK", "global"),
+        "SHMEM_FT_ROLLBACK=global with SHMEM_FT_SUBSTITUTE=shrink",
+    );
     refused(job(2).mode("double"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double");
     let store = job(2).mode("raid5").env("SHMEM_FT_STORE", "/tmp");
-    refused(store, "SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none");
+    refused(store, "SHMEM_FT_STORE=/tmp with SHMEM_FT_ROLLBACK=none");
     refused(job(2).args(&["--spares", "1"]), "--spares 1 with SHMEM_FT_SUBSTITUTE=shrink");
 }

@@ -8,20 +8,30 @@ use super::files::{ROOT, expect_none, page};
 
 #[test]
 fn the_settings_page_shows_the_settings_there_are() {
-    const PAGE: &str = "docs/settings.md";
-    const BEGIN: &str = "<!-- settings: printed by oshinfo --markdown -->\n";
-    const END: &str = "<!-- end of settings -->";
-    let text = page(PAGE);
-    let (before, rest) = text.split_once(BEGIN).expect("the mark of the settings");
-    let (shown, after) = rest.split_once(END).expect("the end of the settings");
-    let wanted = raidshmem_core::settings::markdown();
+    let begin = "<!-- settings: printed by oshinfo --markdown -->\n";
+    let settings = raidshmem_core::settings::markdown();
+    shows("docs/settings.md", (begin, "<!-- end of settings -->"), &settings);
+}
+
+#[test]
+fn the_matrix_shows_which_settings_are_refused() {
+    let begin = "<!-- printed from crates/core/src/capability.rs -->\n\n";
+    let matrix = raidshmem_core::capability::markdown();
+    shows("docs/matrix.md", (begin, "<!-- end of the matrix -->"), &matrix);
+}
+
+/// Checks the part of a page between two marks, or writes it.
+fn shows(name: &str, (begin, end): (&str, &str), wanted: &str) {
+    let text = page(name);
+    let (before, rest) = text.split_once(begin).expect("the mark of that part");
+    let (shown, after) = rest.split_once(end).expect("its end");
     if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
-        let text = format!("{before}{BEGIN}{wanted}{END}{after}");
-        return fs::write(Path::new(ROOT).join(PAGE), text).expect("the page is written");
+        let text = format!("{before}{begin}{wanted}{end}{after}");
+        return fs::write(Path::new(ROOT).join(name), text).expect("the page is written");
     }
     assert!(
         shown == wanted,
-        "{PAGE}: the settings are stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
+        "{name} is stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
     );
 }
 

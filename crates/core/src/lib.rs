@@ -25,6 +25,7 @@
 //! signals  ended  secret  spelling           names for messages; the job's secret
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
+//! capability                                 what works where, and together
 //! heap                                       symmetric allocator
 //! layout                                     layout of a PE's segment
 //! placement                                  failure domains, groups, substitutes
@@ -49,6 +50,7 @@
 
 pub mod agree;
 pub mod bulk;
+pub mod capability;
 pub mod detector;
 pub mod disk;
 pub mod ended;

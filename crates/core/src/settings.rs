@@ -35,6 +35,7 @@ use thiserror::Error;
 
 use crate::inject::{self, RuleError};
 
+mod contradictions;
 mod kind;
 mod stored;
 mod table;
@@ -44,6 +45,7 @@ mod text;
 pub mod units;
 mod values;
 
+pub use contradictions::{CONTRADICTIONS, Contradiction};
 pub use kind::ValueKind;
 pub use table::{Setting, Settings, table};
 pub use text::{in_force, markdown};
@@ -89,83 +91,11 @@ pub enum SettingError {
         /// The invalid rule and its error.
         source: RuleError,
     },
-    /// More than one parity in a mode that keeps exactly one.
-    #[error(
-        "SHMEM_FT_PARITY={parity}: expected 1 with SHMEM_FT_BACKUP_MODE={}; \
-         only rs may have another number",
-        mode.name()
-    )]
-    Parity {
-        /// The requested number.
-        parity: usize,
-        /// The requested mode.
-        mode: BackupMode,
-    },
-    /// More than one snapshot in a mode that keeps no second parity slot either.
-    #[error(
-        "SHMEM_FT_SNAPSHOTS={snapshots}: expected 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
-         raid5 and rs may have another number",
-        mode.name()
-    )]
-    Snapshots {
-        /// The requested number.
-        snapshots: usize,
-        /// The requested mode.
-        mode: BackupMode,
-    },
-    /// Parity in the background without copies to compute it from, or for logs that end earlier.
-    #[error(
-        "SHMEM_FT_BACKGROUND=on: expected SHMEM_FT_SNAPSHOTS=2 and SHMEM_FT_ROLLBACK=global, since \
-         parity is computed from copies while the program runs"
-    )]
-    Background,
-    /// Checkpoints on disk in a mode in which PEs keep no copy of their own data.
-    #[error(
-        "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as SHMEM_FT_BACKUP_MODE, not {}: \
-         checkpoints on disk are written from the copies in memory",
-        .0.name()
-    )]
-    Store(BackupMode),
-    /// No PE rolls back, but lost PEs would be replaced.
-    #[error(
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE={}: expected shrink, since a substitute \
-         would start over on its own",
-        substitute.name()
-    )]
-    RollbackNone {
-        /// The requested substitute.
-        substitute: Substitute,
-    },
-    /// Lost PEs are not replaced, but all would roll back.
-    #[error("SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none")]
-    ShrinkGlobal,
-    /// Local rollback to checkpoints that a loss may leave without protection.
-    #[error(
-        "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={}: expected raid4, raid5 or rs",
-        mode.name()
-    )]
-    LocalMode {
-        /// The requested mode.
-        mode: BackupMode,
-    },
-    /// Local rollback without substitutes that could roll back.
-    #[error(
-        "SHMEM_FT_ROLLBACK=local with SHMEM_FT_SUBSTITUTE=shrink: expected spawn or spare, since \
-         a substitute rolls back"
-    )]
-    LocalShrink,
-    /// Checkpoints on disk in a job that never rolls back.
-    #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since no PE rolls back")]
-    StoredInVain,
-    /// Shrink mode with copies that are lost together with their PE.
-    #[error(
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={}: expected none, raid4, raid5 or rs, \
-         from whose parity a lost PE's last checkpoint can be read",
-        mode.name()
-    )]
-    KeptInVain {
-        /// The requested mode.
-        mode: BackupMode,
+    /// Settings that contradict each other.
+    #[error("{line}")]
+    Contradiction {
+        /// The settings, the values that are possible, and the reason.
+        line: String,
     },
 }
 
@@ -174,7 +104,7 @@ impl Settings {
     /// of several equal names counts. Pure: reads only `vars`.
     ///
     /// # Errors
-    /// The first invalid variable, or parity or snapshots that the mode cannot keep.
+    /// The first invalid variable, or the first contradiction.
     pub fn from_env(
         vars: impl Iterator<Item = (String, String)>,
     ) -> Result<Settings, SettingError> {
@@ -195,7 +125,10 @@ impl Settings {
         if settings.backup_mode == BackupMode::Rs && !chosen {
             settings.parity = 2;
         }
-        settings.suit_each_other().map(|()| settings)
+        match Contradiction::of(&settings) {
+            Some(row) => Err(SettingError::Contradiction { line: row.line(&settings) }),
+            None => Ok(settings),
+        }
     }
 
     /// Returns the settings in force as name and value, in the order of the table, without those
@@ -225,38 +158,6 @@ impl Settings {
     fn has_copies_to_read(&self) -> bool {
         let has_room = self.snapshots == 2 && self.backup_mode.slots() == 2;
         has_room && self.rollback == Rollback::Global
-    }
-
-    /// Returns an error if the mode cannot keep what is set, or settings contradict each other.
-    fn suit_each_other(&self) -> Result<(), SettingError> {
-        let (mode, parity, snapshots) = (self.backup_mode, self.parity, self.snapshots);
-        if mode != BackupMode::Rs && parity != 1 {
-            return Err(SettingError::Parity { parity, mode });
-        }
-        if snapshots > mode.slots().max(1) {
-            return Err(SettingError::Snapshots { snapshots, mode });
-        }
-        if self.background == Background::On && !self.has_copies_to_read() {
-            return Err(SettingError::Background);
-        }
-        if self.store.is_some() && !mode.keeps_snapshot() {
-            return Err(SettingError::Store(mode));
-        }
-        match (self.substitute, self.rollback) {
-            (Substitute::Shrink, Rollback::None) if self.store.is_some() => {
-                Err(SettingError::StoredInVain)
-            }
-            (Substitute::Shrink, Rollback::None) if mode.protects() && mode.slots() < 2 => {
-                Err(SettingError::KeptInVain { mode })
-            }
-            (Substitute::Shrink, Rollback::Global) => Err(SettingError::ShrinkGlobal),
-            (Substitute::Shrink, Rollback::Local) => Err(SettingError::LocalShrink),
-            (_, Rollback::Local) if mode.slots() < 2 => Err(SettingError::LocalMode { mode }),
-            (substitute @ (Substitute::Spawn | Substitute::Spare), Rollback::None) => {
-                Err(SettingError::RollbackNone { substitute })
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -148,8 +148,8 @@ fn parity_depends_on_the_mode() {
     let refused = env(&[("SHMEM_FT_PARITY", "2"), ("SHMEM_FT_BACKUP_MODE", "raid5")]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "SHMEM_FT_PARITY=2: expected 1 with SHMEM_FT_BACKUP_MODE=raid5; \
-         only rs may have another number"
+        "SHMEM_FT_PARITY=2 with SHMEM_FT_BACKUP_MODE=raid5: expected SHMEM_FT_PARITY=1, or the \
+         mode rs, since only rs has several parities"
     );
 }
 
@@ -162,8 +162,8 @@ fn snapshots_depend_on_the_mode() {
     }
     assert_eq!(
         two("double").unwrap_err().to_string(),
-        "SHMEM_FT_SNAPSHOTS=2: expected 1 with SHMEM_FT_BACKUP_MODE=double; only raid4, raid5 \
-         and rs may have another number"
+        "SHMEM_FT_SNAPSHOTS=2 with SHMEM_FT_BACKUP_MODE=double: expected SHMEM_FT_SNAPSHOTS=1, \
+         or the mode raid4, raid5 or rs, since the other modes overwrite the one copy on another PE"
     );
     assert!(two("none").is_err() && two("single").is_err());
     assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").snapshots, 1);
@@ -183,8 +183,12 @@ fn parity_in_the_background_needs_two_snapshots_and_no_logs() {
     for (snapshots, rollback) in [("1", "global"), ("2", "local")] {
         assert_eq!(
             with(snapshots, rollback).unwrap_err().to_string(),
-            "SHMEM_FT_BACKGROUND=on: expected SHMEM_FT_SNAPSHOTS=2 and SHMEM_FT_ROLLBACK=global, \
-             since parity is computed from copies while the program runs"
+            format!(
+                "SHMEM_FT_BACKGROUND=on with SHMEM_FT_SNAPSHOTS={snapshots} and \
+                 SHMEM_FT_ROLLBACK={rollback}: expected SHMEM_FT_SNAPSHOTS=2 and \
+                 SHMEM_FT_ROLLBACK=global, since parity is computed from copies while the program \
+                 runs"
+            )
         );
     }
     assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").background, Background::Off);
@@ -209,12 +213,15 @@ fn the_lost_roll_back_locally_to_copies_of_their_own() {
         assert_eq!(
             refused(mode, "spawn", "1M"),
             format!(
-                "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={mode}: expected raid4, raid5 \
-                 or rs"
+                "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={mode}: expected the mode \
+                 raid4, raid5 or rs, since with the others a loss in a checkpoint may leave none \
+                 to roll back to"
             )
         );
     }
-    assert!(refused("raid5", "shrink", "1M").contains("expected spawn or spare"));
+    assert!(
+        refused("raid5", "shrink", "1M").contains("expected none together with shrink, or neither")
+    );
     assert!(
         refused("raid5", "spawn", "1023K").starts_with("SHMEM_FT_LOG_LIMIT=1023K: expected 1M")
     );
@@ -235,17 +242,18 @@ fn without_rollback_jobs_continue_with_fewer_pes() {
         |substitute, rollback, mode| with(substitute, rollback, mode).unwrap_err().to_string();
     assert_eq!(
         refused("spare", "none", "none"),
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE=spare: expected shrink, since a \
-         substitute would start over on its own"
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE=spare: expected none together with \
+         shrink, or neither, since a substitute rolls back, and without one no PE does"
     );
     assert_eq!(
         refused("shrink", "global", "raid5"),
-        "SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none"
+        "SHMEM_FT_ROLLBACK=global with SHMEM_FT_SUBSTITUTE=shrink: expected none together with \
+         shrink, or neither, since a substitute rolls back, and without one no PE does"
     );
     assert_eq!(
         refused("shrink", "none", "double"),
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double: expected none, raid4, raid5 or \
-         rs, from whose parity a lost PE's last checkpoint can be read"
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double: expected the mode none, raid4, \
+         raid5 or rs, since with the others a loss in a checkpoint may leave none to read from"
     );
 }
 

@@ -15,10 +15,10 @@
 
 use std::sync::Arc;
 
+use raidshmem_core::capability::Capability;
 use raidshmem_core::inject::Point;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::BackupMode;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::readonly::{RANGES, ReadOnly};
 use raidshmem_segment::header::{HeldRange, RangeState};
@@ -153,19 +153,10 @@ fn protected_separately(
     world: &World,
     range: Option<ReadOnly>,
 ) -> Result<(ReadOnly, Arc<Protection>), String> {
-    let settings = world.settings();
-    let protection = world.store.protection();
-    let spread = |mode| matches!(mode, BackupMode::Raid5 | BackupMode::Rs);
-    let Some(protection) = protection.filter(|protection| spread(protection.mode)) else {
-        let mode = settings.backup_mode.name();
-        return Err(format!("SHMEM_FT_BACKUP_MODE={mode}: expected raid5 or rs"));
-    };
-    if world.shrinks() {
-        return Err("SHMEM_FT_ROLLBACK=none: expected global or local".to_owned());
+    if let Some(row) = Capability::ReadOnly.fallback(world.settings(), world.topology().fabric()) {
+        return Err(format!("with {}, {}", row.with, row.instead));
     }
-    if settings.store.is_some() {
-        return Err("SHMEM_FT_STORE: a set on disk holds all memory".to_owned());
-    }
+    let protection = world.store.protection().ok_or("this job keeps no checkpoints")?;
     if world.segments.own().header().readonly.held(world.job()).len() >= RANGES {
         return Err(format!("expected at most {RANGES} ranges from one checkpoint to the next"));
     }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::pgas::boot::THREAD_MULTIPLE;
-use raidshmem_core::settings::Collectives;
+use raidshmem_core::settings::{Collectives, Fabric};
 use raidshmem_core::view::View;
 
 use super::World;
@@ -26,6 +26,11 @@ impl World {
 }
 
 impl Topology<'_> {
+    /// Returns the transport between nodes.
+    pub fn fabric(&self) -> Fabric {
+        self.world.job.fabric
+    }
+
     /// Returns true if collectives work node by node, because of an engine between nodes or by the
     /// settings.
     pub fn acts_by_nodes(self) -> bool {
