@@ -25,7 +25,7 @@ fn drive(engine: &str) {
         _ => {
             let mut processes = Processes::new(engine);
             conform(&mut processes, 1);
-            if engine != "shm" && engine != "verbs" {
+            if engine != "shm" {
                 messages::conform(&mut processes, 1);
             }
         }

@@ -16,6 +16,7 @@ mod fewer;
 mod heartbeats;
 mod image;
 mod jacobi;
+mod local;
 mod machine;
 mod numa;
 mod pages;

@@ -71,7 +71,7 @@ pub struct Fallback {
 const LIKE_OTHER: &str = "the range is saved like other memory";
 
 /// All such situations.
-static FALLBACKS: [Fallback; 5] = [
+static FALLBACKS: [Fallback; 4] = [
     Fallback {
         of: ReadOnly,
         with: "a mode other than raid5 and rs",
@@ -89,12 +89,6 @@ static FALLBACKS: [Fallback; 5] = [
         with: "SHMEM_FT_STORE",
         instead: LIKE_OTHER,
         holds: |s, _| s.store.is_some(),
-    },
-    Fallback {
-        of: Local,
-        with: "verbs between hosts",
-        instead: "every loss rolls back all PEs",
-        holds: |_, fabric| !fabric.carries_logs(),
     },
     Fallback {
         of: Tracking,

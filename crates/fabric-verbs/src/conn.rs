@@ -23,7 +23,7 @@ use raidshmem_sys::lock;
 use crate::link::Handshake;
 use crate::pace::Pace;
 use crate::pair::{Local as Bytes, Pair, Route, What, Work};
-use crate::wire::{Address, Message, RemoteAddress};
+use crate::wire::{Address, Letter, RemoteAddress};
 
 /// Send queue entries reserved for answers.
 pub const RESERVE: usize = 8;
@@ -82,8 +82,8 @@ pub struct Sender {
     pub posted: u64,
     /// Blocks in use, each with the work request that owns it.
     pub blocks: Vec<(u64, u32)>,
-    /// Answers that found no free entry.
-    pub deferred: VecDeque<Message>,
+    /// Letters that found no free entry.
+    pub deferred: VecDeque<Letter>,
     /// The last wake request, and true if another must follow once it has arrived.
     pub wake: (u64, bool),
     /// A small work request that is being timed, and when it was posted.
@@ -180,6 +180,8 @@ pub struct Conn {
     pub fenced: AtomicU64,
     /// Posts of the peer carried out here, and those of them that were reported to it.
     pub served: (AtomicU64, AtomicU64),
+    /// Pieces of bytes from the peer whose last piece has not arrived.
+    pub pieces: Mutex<Vec<u8>>,
     completed: AtomicU64,
     failed: AtomicU64,
     depth: usize,
@@ -210,6 +212,7 @@ impl Conn {
             posts: Default::default(),
             fenced: AtomicU64::new(0),
             served: Default::default(),
+            pieces: Mutex::default(),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(u64::MAX),
             depth,

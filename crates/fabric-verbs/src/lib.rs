@@ -181,6 +181,10 @@ impl Engine for Verbs {
         self.shared.quiet(peers)
     }
 
+    fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        self.shared.tell(pe, bytes)
+    }
+
     fn wake(&self, pe: Pe) {
         self.shared.wake(pe);
     }

@@ -9,7 +9,7 @@ use crate::conn::Ticket;
 use crate::device::Device;
 use crate::objects::{Inbox, Queue, Region};
 use crate::pair::Pair;
-use crate::wire::{Hello, Message};
+use crate::wire::{Hello, LETTER, Letter};
 
 /// Buffers for greetings, and the length of the header that precedes each.
 pub const HELLOS: usize = 128;
@@ -34,7 +34,7 @@ impl ReceiveBuffers {
         let inbox = Arc::new(Inbox::new(device, messages)?);
         let bootstrap = Pair::new(device, queue, None, HELLOS)?;
         bootstrap.open(key)?;
-        let letters = messages * Message::LEN + HELLOS * (HEADER + Hello::LEN);
+        let letters = messages * LETTER + HELLOS * (HEADER + Hello::LEN);
         Ok(ReceiveBuffers { region: Region::private(device, letters)?, inbox, bootstrap })
     }
 
@@ -46,11 +46,11 @@ impl ReceiveBuffers {
 
     /// Returns the location of a buffer's bytes.
     fn place(&self, buffer: Ticket) -> Range<usize> {
-        let (hello, message) = (HEADER + Hello::LEN, Message::LEN);
+        let (hello, letter) = (HEADER + Hello::LEN, LETTER);
         let from = |at: usize, len: usize| at..at + len;
         match buffer {
             Ticket::Hello(at) => from(at as usize * hello, hello),
-            Ticket::Message(at) => from(HELLOS * hello + at as usize * message, message),
+            Ticket::Message(at) => from(HELLOS * hello + at as usize * letter, letter),
             Ticket::Greeted | Ticket::Sent(..) => 0..0,
         }
     }
@@ -65,11 +65,12 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Decodes the message in a buffer.
-    pub fn message(&self, buffer: Ticket, len: usize) -> Option<Message> {
-        let mut bytes = [0; Message::LEN];
-        self.region.read(self.place(buffer).start, &mut bytes);
-        Message::decode(&bytes[..len.min(Message::LEN)])
+    /// Decodes the letter in a buffer.
+    pub fn letter(&self, buffer: Ticket, len: usize) -> Option<Letter> {
+        let mut bytes = [0; LETTER];
+        let bytes = &mut bytes[..len.min(LETTER)];
+        self.region.read(self.place(buffer).start, bytes);
+        Letter::decode(bytes)
     }
 
     /// Decodes the greeting in a buffer, after its header.

@@ -62,7 +62,7 @@ struct Leaving {
 
 impl Shared {
     /// Returns the connection to `pe`, once it is open.
-    fn ready(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
+    pub(super) fn ready(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.connections.to(pe)?;
         if conn.is_broken() {
             return Err(conn.lost());

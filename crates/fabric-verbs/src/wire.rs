@@ -137,6 +137,60 @@ impl Hello {
     }
 }
 
+/// Maximum bytes of a letter.
+pub const LETTER: usize = 1024;
+/// The first bytes of a letter with a piece of an engine's user's bytes: of the last piece, or of
+/// another one. Kinds of messages are lower.
+const LAST: u8 = 8;
+const MORE: u8 = 9;
+
+/// The content of a receive buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Letter {
+    /// A message of the engine.
+    Message(Message),
+    /// A piece of bytes for the user of the engine, after its first byte.
+    Piece(Vec<u8>),
+}
+
+impl Letter {
+    /// Returns the letters that carry these bytes.
+    pub fn pieces(bytes: &[u8]) -> impl Iterator<Item = Letter> {
+        let last = bytes.len().div_ceil(LETTER - 1).max(1) - 1;
+        (0..=last).map(move |nth| {
+            let piece = &bytes[nth * (LETTER - 1)..bytes.len().min((nth + 1) * (LETTER - 1))];
+            let kind = if nth == last { LAST } else { MORE };
+            Letter::Piece([&[kind], piece].concat())
+        })
+    }
+
+    /// Splits a piece after so many bytes, if it is longer.
+    pub fn split(mut piece: Vec<u8>, most: usize) -> (Vec<u8>, Option<Letter>) {
+        if piece.len() <= most {
+            return (piece, None);
+        }
+        let rest = [&piece[..1], &piece[most..]].concat();
+        piece.truncate(most);
+        piece[0] = MORE;
+        (piece, Some(Letter::Piece(rest)))
+    }
+
+    /// Decodes a letter; `None` if the bytes are invalid.
+    pub fn decode(bytes: &[u8]) -> Option<Letter> {
+        match bytes.first()? {
+            &(LAST | MORE) => Some(Letter::Piece(bytes.to_vec())),
+            _ => Message::decode(bytes).map(Letter::Message),
+        }
+    }
+
+    /// Adds a piece to those before it. Returns them all if it is the last.
+    pub fn gather(before: &mut Vec<u8>, piece: &[u8]) -> Option<Vec<u8>> {
+        let (kind, bytes) = piece.split_first()?;
+        before.extend_from_slice(bytes);
+        (*kind == LAST).then(|| std::mem::take(before))
+    }
+}
+
 /// A message on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
@@ -309,5 +363,26 @@ mod tests {
             assert_eq!(Message::decode(&wrong), None);
         }
         assert_eq!(Update::of_code(8, 0), None);
+    }
+
+    #[test]
+    fn bytes_arrive_in_pieces() {
+        for len in [0, 1, LETTER - 1, LETTER, 3 * LETTER, 4096] {
+            let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let (mut before, mut whole) = (Vec::new(), None);
+            for letter in Letter::pieces(&bytes) {
+                assert!(whole.is_none(), "a piece after the last");
+                let mut rest = Some(letter);
+                while let Some(Letter::Piece(piece)) = rest {
+                    assert!(piece.len() <= LETTER);
+                    let (first, after) = Letter::split(piece, 200);
+                    assert_eq!(Letter::decode(&first), Some(Letter::Piece(first.clone())));
+                    whole = Letter::gather(&mut before, &first);
+                    rest = after;
+                }
+            }
+            assert_eq!(whole, Some(bytes));
+            assert!(before.is_empty());
+        }
     }
 }

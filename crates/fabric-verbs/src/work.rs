@@ -20,14 +20,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::conn::{Conn, Sender, Ticket, Used};
 use crate::objects::LINKED;
 use crate::pace::{MOST, trip};
-use crate::pair::{Local as Bytes, What, Work};
+use crate::pair::{INLINE, Local as Bytes, What, Work};
 use crate::poller::Poller;
 use crate::shared::Shared;
-use crate::wire::Message;
+use crate::wire::{Letter, Message};
 use raidshmem_sys::lock;
 
 /// Completions handled before anything else is done.
 const BUDGET: usize = 4 * LINKED;
+/// Deferred letters of a connection while which a thread of the program waits before it adds more.
+const DEFERRED: usize = 64;
 /// Idle polls between two checks that the peer is alive.
 const PATIENCE: u32 = 64;
 /// Maximum polling time if PEs share processors.
@@ -153,27 +155,66 @@ impl Shared {
 
     /// Sends a message without waiting: now, or when an entry is free.
     fn send_message(&self, conn: &Conn, sender: &mut Sender, message: Message) {
-        sender.deferred.push_back(message);
+        sender.deferred.push_back(Letter::Message(message));
         self.flush(conn, sender);
     }
 
-    /// Sends deferred messages while entries are free.
+    /// Passes bytes to the user of the peer's engine. Waits only while many letters are deferred.
+    pub(super) fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
+        let conn = self.ready(pe)?;
+        self.until(&conn, || (lock(&conn.sender).deferred.len() < DEFERRED).then_some(()))?;
+        let mut sender = lock(&conn.sender);
+        sender.deferred.extend(Letter::pieces(bytes));
+        self.flush(&conn, &mut sender);
+        drop(sender);
+        conn.whole()
+    }
+
+    /// Sends deferred letters while entries are free.
     fn flush(&self, conn: &Conn, sender: &mut Sender) {
         while !conn.is_broken()
             && conn.free_entries(sender, true) > 0
-            && let Some(message) = sender.deferred.pop_front()
+            && let Some(letter) = sender.deferred.pop_front()
         {
-            let bytes = message.encode();
-            let wake = matches!(message, Message::Wake);
-            let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
-            let mut work = [Work { id: 0, what, local, signal: true }];
-            let posted = self.post_all(conn, sender, &mut work, (&[], false));
-            if let (Ok(number), true) = (posted, wake) {
-                sender.wake = (number, false);
+            match letter {
+                Letter::Message(message) => self.send_now(conn, sender, message),
+                Letter::Piece(piece) => self.send_piece(conn, sender, piece),
             }
         }
         if !sender.deferred.is_empty() && !conn.is_broken() {
             self.due.store(true, Ordering::Release);
+        }
+    }
+
+    /// Sends a piece, or the part of it that fits into a work request if blocks are short.
+    fn send_piece(&self, conn: &Conn, sender: &mut Sender, piece: Vec<u8>) {
+        let send = |local| [Work { id: 0, what: What::Send(true), local, signal: true }];
+        let block = if piece.len() > INLINE { self.blocks.take() } else { None };
+        let posted = match block {
+            Some(block) => {
+                self.blocks.write(block, &piece);
+                let local = Bytes::Span(self.blocks.span(block, piece.len()));
+                self.post_all(conn, sender, &mut send(local), (&[(0, block)], false))
+            }
+            None => {
+                let (first, rest) = Letter::split(piece, INLINE);
+                if let Some(rest) = rest {
+                    sender.deferred.push_front(rest);
+                }
+                self.post_all(conn, sender, &mut send(Bytes::Inline(&first)), (&[], false))
+            }
+        };
+        let _ = posted; // a broken connection is found by all
+    }
+
+    fn send_now(&self, conn: &Conn, sender: &mut Sender, message: Message) {
+        let bytes = message.encode();
+        let wake = matches!(message, Message::Wake);
+        let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
+        let mut work = [Work { id: 0, what, local, signal: true }];
+        let posted = self.post_all(conn, sender, &mut work, (&[], false));
+        if let (Ok(number), true) = (posted, wake) {
+            sender.wake = (number, false);
         }
     }
 
@@ -187,7 +228,7 @@ impl Shared {
         let mut sender = lock(&conn.sender);
         if conn.completed() < sender.wake.0 {
             self.wake_later(sender);
-        } else if !sender.deferred.contains(&Message::Wake) {
+        } else if !sender.deferred.contains(&Letter::Message(Message::Wake)) {
             self.send_message(&conn, &mut sender, Message::Wake);
         }
     }
@@ -335,13 +376,16 @@ impl Shared {
                     arrived |= self.connections.listening(done.qpn).is_some();
                 }
                 Ticket::Message(_) => {
-                    let message = self.receiving.message(ticket, done.bytes);
+                    let letter = self.receiving.letter(ticket, done.bytes);
                     self.receiving.offer(ticket);
-                    if let (Some(message), Some(conn)) =
-                        (message, self.connections.listening(done.qpn))
-                    {
-                        arrived |= self.receive(&conn, message);
-                    }
+                    let conn = self.connections.listening(done.qpn);
+                    arrived |= match (letter, conn) {
+                        (Some(Letter::Message(message)), Some(conn)) => {
+                            self.receive(&conn, message)
+                        }
+                        (Some(Letter::Piece(piece)), Some(conn)) => self.hear(&conn, &piece),
+                        _ => false,
+                    };
                 }
             }
         }
@@ -372,9 +416,20 @@ impl Shared {
         }
         if sender.wake.1 && conn.completed() >= sender.wake.0 {
             sender.wake.1 = false;
-            sender.deferred.push_back(Message::Wake);
+            sender.deferred.push_back(Letter::Message(Message::Wake));
         }
         self.flush(&conn, &mut sender);
+    }
+
+    /// Handles a piece of bytes of a peer: passes them on if it is the last, and sends what is to be
+    /// passed back. Returns true then.
+    fn hear(&self, conn: &Conn, piece: &[u8]) -> bool {
+        let Some(bytes) = Letter::gather(&mut lock(&conn.pieces), piece) else { return false };
+        let answers = self.local.events.heard(conn.pe, conn.incarnation, &bytes);
+        let mut sender = lock(&conn.sender);
+        sender.deferred.extend(answers.iter().flat_map(|answer| Letter::pieces(answer)));
+        self.flush(conn, &mut sender);
+        true
     }
 
     /// Handles a message of a peer. Returns true if the segment was changed or sleepers must look

@@ -280,8 +280,7 @@ pub trait Engine: Send + Sync + Debug {
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost>;
 
     /// Passes bytes, at most [`TOLD_MAX`], to [`EventSink::heard`] of `pe`, after all that were
-    /// passed before. Nothing waits for their arrival. An engine for which
-    /// [`raidshmem_core::settings::Fabric::carries_logs`] is false refuses.
+    /// passed before. Nothing waits for their arrival. By default they are refused.
     ///
     /// # Errors
     /// [`Lost`].

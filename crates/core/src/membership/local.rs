@@ -30,9 +30,7 @@ impl Members {
         }
         let all_roll_back = before && !self.view.local;
         self.view.local = !all_roll_back;
-        if !self.carries_logs {
-            self.cannot_roll_back_locally(&Reason::NotMapped, lost[0], out);
-        } else if state == State::NodeDead && self.engine {
+        if state == State::NodeDead && self.engine {
             self.cannot_roll_back_locally(&Reason::NodeLost, lost[0], out);
         } else if state == State::NodeDead && away {
             self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0], out);

@@ -70,8 +70,6 @@ pub(super) struct Members {
     pub started: bool,
     /// True if PEs of other nodes are reached through an engine, by addresses.
     pub engine: bool,
-    /// True if jobs with logs run over the transport between nodes.
-    pub carries_logs: bool,
     /// True if only the lost PE rolls back, when possible.
     pub local: bool,
     /// The last address that each PE has reported.
@@ -96,7 +94,6 @@ impl Members {
             addresses: BTreeMap::new(),
             started: false,
             engine: shape.fabric != Fabric::Shm,
-            carries_logs: shape.fabric.carries_logs(),
             local: settings.rollback == Rollback::Local,
             holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
             fault_view: ViewNumber(0),

@@ -19,8 +19,6 @@ pub enum Reason {
     NodeLostThen,
     /// The memory of its process was not adopted.
     MemoryLost,
-    /// PEs do not map each other's memory.
-    NotMapped,
     /// There is no checkpoint to restore, or it belongs to another interval than the logs.
     NoCheckpoint,
     /// A part of its checkpoint is corrupt.
@@ -59,7 +57,6 @@ impl Display for Reason {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
             Reason::NodeLostThen => f.write_str("its node is lost while another PE rolls back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
-            Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
             Reason::Damaged => f.write_str("a tile of its checkpoint does not match its checksum"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),

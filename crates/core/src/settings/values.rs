@@ -228,14 +228,6 @@ choice! {
     Ofi = "ofi",
 }
 
-impl Fabric {
-    /// Returns true if a job with logs runs over this transport: PEs map each other, or the engine
-    /// carries messages.
-    pub fn carries_logs(self) -> bool {
-        matches!(self, Fabric::Shm | Fabric::Ucx | Fabric::Ofi)
-    }
-}
-
 /// An RDMA device, and one of its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {

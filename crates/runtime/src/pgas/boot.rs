@@ -200,7 +200,7 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
-    let policy = LossPolicy::of(&settings, job.fabric.carries_logs() && channel.is_some());
+    let policy = LossPolicy::of(&settings, channel.is_some());
     let local = logging(&job, own, &assignment, policy.keeps_logs());
     let far = local.far.clone();
     let events = EngineEvents { page: Arc::clone(&page), channel: channel.clone(), own, far };

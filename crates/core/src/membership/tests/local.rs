@@ -142,21 +142,12 @@ fn without_the_setting_all_roll_back() {
 }
 
 #[test]
-fn between_nodes_a_process_rolls_back_locally_over_some_networks() {
+fn between_nodes_a_process_rolls_back_locally_over_every_network() {
     for fabric in [Fabric::Ucx, Fabric::Ofi, Fabric::Verbs] {
         let shape = Shape { node_of: vec![0, 0, 1, 1], nodes: 2, spares: Vec::new(), fabric };
         let settings = Settings { rollback: Rollback::Local, ..raid5() };
         let mut cluster = Cluster::new(&shape, &settings, vec![0; 4]);
         cluster.die(1);
-        assert_eq!(cluster.machine.view().local, fabric.carries_logs(), "{}", fabric.name());
-        match fabric {
-            Fabric::Verbs => {
-                assert_eq!(
-                    lines(&cluster),
-                    ["all PEs roll back: PE 1: others do not map its memory"]
-                );
-            }
-            _ => assert!(lines(&cluster).is_empty(), "{}", fabric.name()),
-        }
+        assert!(cluster.machine.view().local && lines(&cluster).is_empty(), "{}", fabric.name());
     }
 }

@@ -23,8 +23,7 @@ enum Policy {
 pub struct LossPolicy(Policy);
 
 impl LossPolicy {
-    /// Returns the policy of a job with these settings; logs need PEs that map each other, and an
-    /// agent.
+    /// Returns the policy of a job with these settings; logs need an agent.
     pub(in crate::pgas) fn of(settings: &Settings, may_log: bool) -> LossPolicy {
         LossPolicy(match settings.rollback {
             Rollback::None => Policy::Shrink,
