@@ -119,6 +119,18 @@ fn new_groups_protect_what_is_read_only() {
     );
 }
 
+/// A node is lost while the parity over the table is encoded again. Until all PEs have agreed on
+/// the new groups the old ones decode the table, with parity that is still there.
+#[test]
+fn old_groups_protect_what_is_read_only_until_the_new_ones_do() {
+    let second = "--kill-node {0|3}@3:{heal-encode|heal-encoded}";
+    Sweep::of([format!("--mode raid5 --nodes 4 --kill-node 2@3 {second}")]).each(|cell| {
+        let outcome = run(&cell.line, &["any"]);
+        is_right(&outcome);
+        outcome.says("parity groups change from checkpoint ");
+    });
+}
+
 /// A PE is killed at an arbitrary moment, even in the calls that declare.
 #[test]
 fn a_loss_at_any_time_is_survived() {

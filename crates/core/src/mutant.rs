@@ -139,6 +139,8 @@ rules! {
     NoCopyBeforeWrites = "no-copy-before-writes", processes, "readonly::a_loss_in_any_step";
     /// Parity over read-only memory is not encoded again in new groups.
     RangeParityKept = "range-parity-kept", processes, "readonly::new_groups_protect";
+    /// Old parity over read-only memory is freed before all PEs have agreed on new groups.
+    OldParityFreed = "old-parity-freed", processes, "readonly::old_groups_protect";
     /// More PEs of a group move at a time than its parity covers.
     GroupEmptied = "group-emptied", unit, "moves_even_out_the_load_within_the_parity";
     /// Memory is counted per job, not per machine.
