@@ -106,10 +106,10 @@ impl Saving {
             }
             Op::Encode => {
                 if world.members.heals() && !breaks(Mutant::RangeParityKept) {
-                    readonly::encode_anew(world, protection, number);
                     if breaks(Mutant::OldParityFreed) {
                         readonly::free_other_parity(world, &world.memory.readonly(), number);
                     }
+                    readonly::encode_anew(world, protection, number);
                 }
                 let (mut changes, all) = (self.changes.take(), |_| true);
                 let (covered, half) = (self.covered(), (changes.as_mut(), Point::Encode));
