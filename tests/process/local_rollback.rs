@@ -246,7 +246,7 @@ fn impossible_settings_are_refused_with_one_line() {
         outcome.check(outcome.err.trim().lines().count() == 1, "one line was expected");
     };
     for mode in ["none", "single", "double"] {
-        let line = format!("local with SHMEM_FT_BACKUP_MODE={mode}: expected raid4, raid5 or rs");
+        let line = format!("local with SHMEM_FT_BACKUP_MODE={mode}: expected the mode raid4");
         refused(&[("SHMEM_FT_BACKUP_MODE", mode)], &line);
     }
     let shrink = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_SUBSTITUTE", "shrink")];

@@ -143,6 +143,24 @@ fn a_lost_pe_that_rolls_back_locally_has_what_is_read_only() {
         });
 }
 
+/// A node is lost while the parity over the table is encoded again. Until all PEs have agreed on
+/// the new groups the old ones decode the table, with parity that is still there.
+#[test]
+fn old_groups_protect_what_is_read_only_until_the_new_ones_do() {
+    let second = "--kill-node {0|3}@3:{heal-encode|heal-encoded}";
+    // No process is left that has encoded anything in the new groups.
+    let all = [0, 1, 2].map(|pe| format!("--kill {pe}@3:heal-encode")).join(" ");
+    let all = format!("--kill-node 3@3:heal-encode {all}");
+    let rows = [second, &all];
+    Sweep::of(rows.map(|losses| format!("--mode raid5 --nodes 4 --kill-node 2@3 {losses}"))).each(
+        |cell| {
+            let outcome = run(&cell.line, &["any"]);
+            is_right(&outcome);
+            outcome.says("parity groups change from checkpoint ");
+        },
+    );
+}
+
 /// A PE is killed at an arbitrary moment, even in the calls that declare.
 #[test]
 fn a_loss_at_any_time_is_survived() {

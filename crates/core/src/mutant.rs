@@ -57,6 +57,14 @@ rules! {
     GroupsKept = "groups-kept", unit, "new_groups_survive_more";
     /// A recovery leaves new groups to the next checkpoint of the program.
     HealedLater = "healed-later", unit, "a_recovery_heals_only_where_fewer_losses_end_the_job";
+    /// The switch to new groups is decided before every PE has its parity in them.
+    SwitchedEarly = "switched-early", explorer, "deaths_anywhere_while_a_recovery_heals";
+    /// Parity in new groups overwrites that of the old ones, which still decide.
+    HealedInPlace = "healed-in-place", explorer, "deaths_anywhere_while_a_recovery_heals";
+    /// The groups of an encoding that was interrupted displace those of a checkpoint that stands.
+    AbandonedKept = "abandoned-kept", unit, "an_abandoned_encoding_takes_no_place";
+    /// Of two encodings with one number, the groups of the interrupted one are taken.
+    OlderAttemptTaken = "older-attempt-taken", unit, "knowledge_of_pes_is_combined_in_any";
     /// The number that programs see grows when a recovery encodes a checkpoint again.
     HealCounted = "heal-counted", unit, "a_checkpoint_encoded_again_keeps_the_number";
     /// The plan counts one parity more than there is.
@@ -131,6 +139,8 @@ rules! {
     NoCopyBeforeWrites = "no-copy-before-writes", processes, "readonly::a_loss_in_any_step";
     /// Parity over read-only memory is not encoded again in new groups.
     RangeParityKept = "range-parity-kept", processes, "readonly::new_groups_protect";
+    /// Old parity over read-only memory is freed before all PEs have agreed on new groups.
+    OldParityFreed = "old-parity-freed", processes, "readonly::old_groups_protect";
     /// More PEs of a group move at a time than its parity covers.
     GroupEmptied = "group-emptied", unit, "moves_even_out_the_load_within_the_parity";
     /// Memory is counted per job, not per machine.
@@ -299,9 +309,16 @@ rules! {
     EndNotMet = "end-not-met", simulator, "local::lost_pes_roll_back";
 }
 
+#[cfg(test)]
+pub(crate) mod in_thread;
+
 /// Returns true if this process must break the rule.
 #[inline]
 pub fn breaks(rule: Mutant) -> bool {
+    #[cfg(test)]
+    if in_thread::broken() == Some(rule as usize) {
+        return true;
+    }
     chosen() == Some(rule)
 }
 

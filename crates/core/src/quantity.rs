@@ -193,7 +193,8 @@ impl CheckpointNumber {
 
     /// Returns its index among `count` places used in turn.
     pub fn turn(self, count: usize) -> usize {
-        let encodings = (self.0 & ((1 << Self::BITS) - 1)) + self.healed_times();
+        let again = if breaks(Mutant::HealedInPlace) { 0 } else { self.healed_times() };
+        let encodings = (self.0 & ((1 << Self::BITS) - 1)) + again;
         (encodings % count as u64) as usize
     }
 }

@@ -75,16 +75,22 @@ impl GroupedCheckpoints {
     /// abandoned attempt. An encoding again that was abandoned takes no place.
     fn insert(&mut self, one: Grouped) {
         let known = || self.0.iter().flatten();
-        if known().any(|known| one.number.is_abandoned_by(known.number)) {
+        let is_abandoned = |number: CheckpointNumber, later| {
+            number.is_abandoned_by(later) && !breaks(Mutant::AbandonedKept)
+        };
+        if known().any(|known| is_abandoned(one.number, known.number)) {
             return;
         }
-        let stands = |known: &Grouped| !known.number.is_abandoned_by(one.number);
+        let stands = |known: &Grouped| !is_abandoned(known.number, one.number);
         let mut left = self.0.into_iter().flatten().filter(stands);
         self.0 = [left.next(), left.next()];
         let [newest, before] = &mut self.0;
         for known in [&mut *newest, &mut *before].into_iter().flatten() {
             if known.number == one.number {
-                known.places = known.places.max(one.places);
+                known.places = match breaks(Mutant::OlderAttemptTaken) {
+                    false => known.places.max(one.places),
+                    true => known.places.min(one.places),
+                };
                 return;
             }
         }

@@ -30,6 +30,7 @@
 //! Proof: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its faults are
 //! simulated between checkpoints).
 
+use crate::mutant::{Mutant, breaks};
 use crate::quantity::CheckpointNumber;
 
 /// The progress of a PE in the checkpoint protocol.
@@ -102,6 +103,7 @@ impl Phase {
             | Phase::Copying(n)
             | Phase::Protected(n) => n,
             Phase::Entering(n) | Phase::Copied(n) => n.previous(),
+            Phase::Healing(n) if breaks(Mutant::SwitchedEarly) => n,
             Phase::Healing(n) => n.unhealed(),
         }
     }

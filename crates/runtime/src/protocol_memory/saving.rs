@@ -106,6 +106,9 @@ impl Saving {
             }
             Op::Encode => {
                 if world.members.heals() && !breaks(Mutant::RangeParityKept) {
+                    if breaks(Mutant::OldParityFreed) {
+                        readonly::free_other_parity(world, &world.memory.readonly(), number);
+                    }
                     readonly::encode_anew(world, protection, number);
                 }
                 let (mut changes, all) = (self.changes.take(), |_| true);

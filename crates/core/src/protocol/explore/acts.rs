@@ -161,7 +161,7 @@ impl Model {
         let others = self.pes(state).iter().enumerate();
         let others = others.filter(|&(q, _)| q != p && group >> q & 1 == 1);
         let used = others.flat_map(|(q, pe)| {
-            let of_groups = state.is_of_groups(p, (q, slot));
+            let of_groups = self.groups.is_of_groups(state, p, (q, slot));
             let parity = (pe.findings.1, pe.slots[slot], of_groups);
             [(pe.findings.0, pe.snapshots[self.snapshot(number)], true), parity]
         });
@@ -327,6 +327,20 @@ impl ModelMemory<'_> {
         pe.findings = (bad(pe.snapshots[snapshot]), bad(pe.slots[slot]));
     }
 
+    /// Switches to the groups of the checkpoint that was decided on. No PE has gone on from a later
+    /// one.
+    fn take_groups(&mut self, number: u8) -> OpProgress {
+        self.model.groups.take(self.state, self.p, number);
+        let later = |pe: &PeState| pe.alive && full(pe.agreed) > full(number);
+        match self.model.pes(self.state).iter().find(|pe| later(pe)) {
+            Some(pe) => {
+                let agreed = pe.agreed;
+                self.breaks_promise(format!("durability: {number} is decided, not {agreed}"))
+            }
+            None => OpProgress::Done,
+        }
+    }
+
     fn decode(&mut self, number: u8) -> OpProgress {
         match self.model.sources(self.state, self.p, number, self.model.slot(number)) {
             Some(good) => {
@@ -349,7 +363,7 @@ impl Port for ModelMemory<'_> {
             Op::Post(posted) => self.own().phase = driver.phase(posted),
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
             Op::Seal(part) => self.seal(part, number),
-            Op::TakeGroups => model.groups.take(self.state, p, number, model.broken),
+            Op::TakeGroups => return self.take_groups(number),
             Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_arrived(driver),
             Op::ShowCall if self.own().places.apart.0 != 0 => {

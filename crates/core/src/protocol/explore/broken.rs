@@ -15,8 +15,6 @@ pub enum Broken {
     AdoptedUnseen,
     /// A substitute votes for memory that it did not save before its program ran.
     LiveNotRescued,
-    /// Every checkpoint is decoded with the groups of the newest view.
-    NewestGroups,
     /// A PE in `shmem_finalize` waits there, and ignores losses.
     EndIgnoresLosses,
 }

@@ -1,13 +1,9 @@
 //! Parity groups in the model: those of a PE, and how they change after PEs have moved.
 //!
 //! In most models all PEs form one group. In the others, a PE that is lost with its node moves, and
-//! the places of all PEs then alternate between two lists: with each PE on a node of its own there
-//! is one group of four, with two of them on one node there are two pairs. So every move changes
-//! the groups. A PE has moved just before the first state, in which all have resumed. The places
-//! serve only to choose groups: [`super::model::Model::per_node`] says which PEs a node is lost
-//! with.
+//! groups are chosen by the library over the places of all PEs ([`Relocation`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use raidshmem_codec::stripe::Scheme;
 
@@ -19,8 +15,51 @@ use crate::store::protection::{GroupLayout, Protection};
 
 /// Maximum number of views of a job, the first included; view 0 names the first groups.
 pub const VIEWS: usize = 8;
-/// The two lists of places: the node of each PE.
-pub const PLACES: [[u32; 4]; 2] = [[0, 1, 2, 3], [0, 1, 1, 3]];
+
+/// The node of each PE, in a state: two bits per PE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeOf(pub u8);
+
+impl NodeOf {
+    /// Each PE is on a node of its own, as at the start.
+    pub const APART: NodeOf = NodeOf(0b11_10_01_00);
+    /// PE 2 has moved to node 1.
+    pub const MOVED: NodeOf = NodeOf(0b11_01_01_00);
+
+    pub fn all(self) -> [usize; 4] {
+        std::array::from_fn(|p| usize::from(self.0 >> (2 * p) & 3))
+    }
+
+    /// Returns the places after PE `p` has moved.
+    pub fn with(self, p: usize, node: usize) -> NodeOf {
+        NodeOf(self.0 & !(3 << (2 * p)) | (node as u8) << (2 * p))
+    }
+}
+
+/// The rule by which a PE moves that is lost with its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relocation {
+    /// PE 2 moves to node 1, or back. With each PE on a node of its own there is one group of four,
+    /// otherwise there are two pairs, so every move changes the groups, and the PEs of both pairs
+    /// can be renumbered. A node is lost with one PE, whatever its places are.
+    Alternates,
+    /// To the node that the launcher chooses. A node is lost with all PEs on it, and stays
+    /// lost.
+    Best,
+    /// To a node with as many members of its group as possible, so that every move needs new
+    /// groups; otherwise like `Best`.
+    Worst,
+}
+
+impl std::fmt::Display for Relocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Relocation::Alternates => "",
+            Relocation::Best => ", PEs move to the best node",
+            Relocation::Worst => ", PEs move to the worst node",
+        })
+    }
+}
 
 /// The views that name groups, as far as a PE knows or has used them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,21 +93,23 @@ impl GroupNames {
 }
 
 /// The groups for one list of places.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct PlacedGroups {
     /// The PEs in the group of each PE, as bits.
     pub group_of: Vec<u8>,
     /// The real plan's verdicts, indexed by the PEs without parity and the PEs without snapshot.
     pub verdicts: Vec<u8>,
+    /// The groups, by the view that names them, if they change.
+    pub made: Vec<Arc<Protection>>,
 }
 
 impl PlacedGroups {
-    fn new(groups: &[GroupLayout], pes: usize) -> PlacedGroups {
+    fn new(groups: &[GroupLayout], pes: usize, made: Vec<Arc<Protection>>) -> PlacedGroups {
         let bits = |group: &GroupLayout| group.members.iter().fold(0, |all, pe| all | 1 << pe.at());
         let of = |pe: Pe| groups.iter().find(|group| group.members.contains(&pe)).map_or(0, bits);
         let all = |sets| groups.iter().fold(0, |all, group| all | verdict(group, sets));
         let verdicts = (0..256).map(all).collect();
-        PlacedGroups { group_of: Pe::all(pes).map(of).collect(), verdicts }
+        PlacedGroups { group_of: Pe::all(pes).map(of).collect(), verdicts, made }
     }
 
     /// True if no rule distinguishes the groups after this renumbering.
@@ -82,37 +123,60 @@ impl PlacedGroups {
 /// The groups of a model.
 #[derive(Debug)]
 pub struct GroupTable {
-    pub placed: [PlacedGroups; 2],
+    /// The groups for each list of places, made when they are first needed.
+    placed: Vec<OnceLock<PlacedGroups>>,
     /// The settings by which they change, if they do.
     pub settings: Option<Settings>,
-    /// The groups for the two lists of places, by the view that names them.
-    pub made: [Vec<Arc<Protection>>; 2],
+    pub relocation: Relocation,
 }
 
 impl GroupTable {
     /// Creates one group of all PEs, which does not change.
     pub fn fixed(pes: usize, parity: usize) -> GroupTable {
         let group = GroupLayout::new(Scheme::Rs { parity }, Pe::all(pes).collect());
-        let placed = PlacedGroups::new(&[group.expect("a legal shape")], pes);
-        GroupTable { placed: [placed.clone(), placed], settings: None, made: Default::default() }
+        let group = group.expect("a legal shape");
+        let placed = PlacedGroups::new(&[group], pes, Vec::new());
+        let placed = vec![OnceLock::from(placed)];
+        GroupTable { placed, settings: None, relocation: Relocation::Alternates }
     }
 
     /// Creates the groups of four PEs, which change. With local rollback they do so at the next
     /// checkpoint of the program.
-    pub fn changing(rollback: Rollback) -> GroupTable {
+    pub fn changing(rollback: Rollback, relocation: Relocation) -> GroupTable {
         let settings = Settings { backup_mode: BackupMode::Raid5, rollback, ..Settings::default() };
-        let made = PLACES.map(|node_of| {
-            let node_of = node_of.map(|node| node as usize);
+        let placed = (0..256).map(|_| OnceLock::new()).collect();
+        let table = GroupTable { placed, settings: Some(settings), relocation };
+        let sizes = table.alternating().map(|placed| placed.group_of[0].count_ones());
+        assert_eq!(sizes.collect::<Vec<_>>(), [4, 2]);
+        table
+    }
+
+    /// Returns the groups over these places.
+    pub fn over(&self, places: NodeOf) -> &PlacedGroups {
+        let Some(settings) = &self.settings else {
+            return self.placed[0].get().expect("the only groups");
+        };
+        self.placed[usize::from(places.0)].get_or_init(|| {
             let named = |view| {
-                let named = ViewNumber(view);
-                let made = Protection::named(&settings, &node_of, &Domains::default(), named);
+                let (nodes, named) = (places.all(), ViewNumber(view));
+                let made = Protection::named(settings, &nodes, &Domains::default(), named);
                 Arc::new(made.expect("legal settings").expect("a mode that protects"))
             };
-            (0..VIEWS as u64).map(named).collect::<Vec<_>>()
-        });
-        let placed = made.each_ref().map(|made| PlacedGroups::new(&made[1].shapes, 4));
-        assert_eq!(placed.each_ref().map(|placed| placed.group_of[0].count_ones()), [4, 2]);
-        GroupTable { placed, settings: Some(settings), made }
+            let made: Vec<_> = (0..VIEWS as u64).map(named).collect();
+            PlacedGroups::new(&made[1].shapes, 4, made.clone())
+        })
+    }
+
+    /// Returns all groups of a model that can be renumbered.
+    pub fn alternating(&self) -> impl Iterator<Item = &PlacedGroups> {
+        let places = [NodeOf::APART, NodeOf::MOVED];
+        let count = if self.settings.is_some() { 2 } else { 1 };
+        places.into_iter().take(count).map(|places| self.over(places))
+    }
+
+    /// True if a node is lost with all PEs on it.
+    pub fn is_by_node(&self) -> bool {
+        self.relocation != Relocation::Alternates
     }
 }
 

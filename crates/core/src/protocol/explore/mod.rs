@@ -24,7 +24,9 @@
 
 mod acts;
 mod broken;
+mod deaths;
 mod groups;
+mod healing;
 mod model;
 mod parts;
 mod reduce;
@@ -35,8 +37,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::mutant::Mutant;
+use crate::mutant::in_thread::with_broken;
 use crate::settings::Rollback;
-use groups::GroupTable;
+use groups::{GroupTable, Relocation};
 use model::{Broken, End, Model};
 use state::{JobState, Seen, full};
 
@@ -62,12 +65,24 @@ struct SearchResult {
     /// which a recovery has encoded a checkpoint again.
     regrouped: usize,
     healed: usize,
+    /// The largest number of times that the checkpoint of a finished job was encoded again.
+    most_healed: u64,
+    /// The places of the PEs of finished jobs, if groups change.
+    places: BTreeSet<[usize; 4]>,
     /// The states in which no step is possible.
     ends: BTreeSet<u64>,
 }
 
 /// Searches all states, depth first. The error has the broken promise and the steps that led there.
 fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
+    let rule = match model.broken {
+        Broken::Rule(rule) => Some(rule as usize),
+        _ => None,
+    };
+    with_broken(rule, || search_all(model, how))
+}
+
+fn search_all(model: &Model, how: Search) -> Result<SearchResult, String> {
     let symmetries = model.symmetries();
     let first = model.first();
     let print = |state: &JobState, how: Search| match how {
@@ -90,7 +105,10 @@ fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
                 End::Finished => {
                     found.finished += 1;
                     found.regrouped += usize::from(state.pes[0].is_regrouped());
-                    found.healed += usize::from(full(state.pes[0].agreed).healed_times() > 0);
+                    let healed = full(state.pes[0].agreed).healed_times();
+                    found.healed += usize::from(healed > 0);
+                    found.most_healed = found.most_healed.max(healed);
+                    found.places.insert(state.nodes_in(state.current).all());
                 }
             }
             let end = model.answer(&state);
@@ -131,8 +149,9 @@ fn holds(model: &Model) -> SearchResult {
         begun.elapsed().as_secs_f64()
     );
     assert!(*states > 1000 && *finished > 0);
+    let takes_many = model.all_at_once || model.groups.is_by_node();
     assert!(
-        *cut_short == 0 || model.deaths > 2 || model.all_at_once && model.deaths > 1,
+        *cut_short == 0 || model.deaths > 2 || takes_many && model.deaths > 1,
         "all PEs say it where no third is lost"
     );
     found
@@ -258,7 +277,7 @@ fn deaths_anywhere_while_groups_change() {
 
 /// Broken rules that one death while groups change exposes.
 const BROKEN_CHANGING: [Broken; 6] = [
-    Broken::NewestGroups,
+    Broken::Rule(Mutant::NewestGroupsTaken),
     Broken::Rule(Mutant::SlotReused),
     Broken::Rule(Mutant::NoBarrierA),
     Broken::Rule(Mutant::ForwardTooEarly),
@@ -268,7 +287,65 @@ const BROKEN_CHANGING: [Broken; 6] = [
 
 /// Four PEs whose groups are about to change, as the settings of this rollback have it.
 fn changing(rollback: Rollback, deaths: u8, broken: Broken) -> Model {
-    Model { groups: GroupTable::changing(rollback), ..Model::new(4, 1, deaths, 2, broken) }
+    let groups = GroupTable::changing(rollback, Relocation::Alternates);
+    Model { groups, ..Model::new(4, 1, deaths, 2, broken) }
+}
+
+/// Four PEs on four nodes, with groups that change.
+fn healing(relocation: Relocation, deaths: u8, last: u8, broken: Broken) -> Model {
+    let groups = GroupTable::changing(Rollback::Global, relocation);
+    Model { groups, ..Model::new(4, 1, deaths, last, broken) }
+}
+
+/// A node is lost with a PE that moves, or has been lost so, and another loss precedes the
+/// encoding in new groups, comes at any step of it, or follows.
+#[test]
+fn deaths_anywhere_while_a_recovery_heals() {
+    let found = holds(&begins_lost(healing(Relocation::Best, 1, 1, Broken::Nothing)));
+    assert!(found.unrecoverable > 0, "two of a group are lost before its parity is whole again");
+    assert!(found.places.contains(&[0, 0, 3, 3]), "node 1 is lost with two PEs of the old group");
+    let found = holds(&healing(Relocation::Worst, 1, 1, Broken::Nothing));
+    assert_eq!(found.most_healed, 2, "the groups change for each loss");
+    for rule in [
+        Mutant::GroupsKept,
+        Mutant::HealedLater,
+        Mutant::NewestGroupsTaken,
+        Mutant::SwitchedEarly,
+        Mutant::HealedInPlace,
+    ] {
+        let model = healing(Relocation::Best, 1, 1, Broken::Rule(rule));
+        let error = search(&model, Search::Reduced).expect_err(&format!("{rule:?} is caught"));
+        println!("{model}: {rule:?}: {}", error.lines().next().unwrap_or(""));
+    }
+}
+
+fn begins_lost(model: Model) -> Model {
+    Model { begins_lost: true, ..model }
+}
+
+/// The same, in a program that makes another checkpoint afterwards.
+#[test]
+fn deaths_anywhere_after_a_recovery_heals() {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
+        return;
+    }
+    for relocation in [Relocation::Best, Relocation::Worst] {
+        let found = holds(&begins_lost(healing(relocation, 1, 2, Broken::Nothing)));
+        let all = relocation == Relocation::Worst || found.healed == found.finished;
+        assert!(all && found.healed > 0, "the groups change whatever is lost");
+    }
+}
+
+/// Two more losses, of which the second may come while the groups change for the first.
+#[test]
+fn two_deaths_anywhere_while_recoveries_heal() {
+    if !asked_for("RAIDSHMEM_SOAK", "soak") {
+        return;
+    }
+    for relocation in [Relocation::Best, Relocation::Worst] {
+        let found = holds(&healing(relocation, 2, 1, Broken::Nothing));
+        assert!(found.most_healed >= 2, "the groups change for a second loss");
+    }
 }
 
 /// Searches that `make test` adds to a quick `cargo test`.

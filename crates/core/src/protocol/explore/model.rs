@@ -1,12 +1,11 @@
 //! The model: memory, views and deaths around the protocol's table.
 
 pub use super::broken::Broken;
-use super::groups::{GroupNames, GroupTable};
-use super::state::{Bytes, JobState, MOST, PeState, Places, full, packed, program};
+use super::groups::{GroupNames, GroupTable, NodeOf, VIEWS};
+use super::state::{Bytes, JobState, MOST, PeState, Places, full, program};
 use crate::mutant::{self, Mutant};
 use crate::protocol::{At, Call, Outcome, next};
 use crate::quantity::CheckpointNumber;
-use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
 /// The checkpoint that exists at the beginning.
@@ -36,6 +35,9 @@ pub struct Model {
     pub last: u8,
     pub broken: Broken,
     pub groups: GroupTable,
+    /// True if a node is lost first, at a moment at which all PEs compute. Otherwise groups that
+    /// change are about to do so, after a recovery that moved a PE.
+    pub begins_lost: bool,
     /// Number of PEs that share a node, and are lost together with it.
     pub per_node: usize,
     /// True if all processes may die at one moment, which leaves their memory whole.
@@ -54,7 +56,7 @@ impl std::fmt::Display for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Model { pes, parity, deaths, last, per_node, .. } = self;
         write!(f, "{pes} PEs, {per_node} a node, parity {parity}, {deaths} deaths, ")?;
-        write!(f, "checkpoints to {last}")
+        write!(f, "checkpoints to {last}{}", self.groups.relocation)
     }
 }
 
@@ -64,8 +66,20 @@ impl Model {
         let groups = GroupTable::fixed(pes, parity);
         let switched = mutant::chosen().filter(|_| broken == Broken::Nothing);
         let broken = switched.map_or(broken, Broken::Rule);
-        let (per_node, all_at_once, lazy, parts, two) = (1, false, true, false, false);
-        Model { pes, parity, deaths, last, broken, groups, per_node, all_at_once, lazy, parts, two }
+        Model {
+            pes,
+            parity,
+            deaths,
+            last,
+            broken,
+            groups,
+            begins_lost: false,
+            per_node: 1,
+            all_at_once: false,
+            lazy: true,
+            parts: false,
+            two: false,
+        }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -75,7 +89,10 @@ impl Model {
 
     /// Returns the maximum number of lost PEs.
     pub fn most_lost(&self) -> usize {
-        usize::from(self.deaths) * self.per_node
+        match self.groups.is_by_node() {
+            true => self.pes,
+            false => usize::from(self.deaths) * self.per_node,
+        }
     }
 
     pub fn first(&self) -> JobState {
@@ -114,12 +131,12 @@ impl Model {
         };
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
-        let (deaths, since_whole) = (self.deaths, 0);
-        let (current, gate, moved) = (1, (0, 0), u8::from(self.groups.settings.is_some()) << 1);
-        let pes = [pe; MOST];
-        let mut state = JobState { pes, views, current, gate, deaths, since_whole, moved };
-        for p in 0..self.pes {
-            self.groups.heals(&mut state, p);
+        let (deaths, since_whole, nodes) = (self.deaths, 0, [NodeOf::APART.0; VIEWS]);
+        let (current, gate, pes) = (1, (0, 0), [pe; MOST]);
+        let mut state = JobState { pes, views, current, gate, deaths, since_whole, nodes };
+        match self.begins_lost {
+            true => return self.lose(&JobState { deaths: deaths + 1, ..state }, 1 << 2, true),
+            false => self.groups.begin(&mut state),
         }
         state
     }
@@ -164,77 +181,6 @@ impl Model {
         } else {
             Err("no wait for ever, one verdict: nothing moves here".to_string())
         }
-    }
-
-    // ---- deaths and substitutes -----------------------------------------------------------------
-
-    fn launcher(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
-        let pes = || self.pes(state).iter();
-        let ended = |pe: &PeState| pe.alive && pe.finished && pe.joined == state.current;
-        let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.unrecoverable);
-        if over || pes().all(|pe| !pe.alive && pe.node_lost) {
-            return; // the launcher lets all PEs leave, or ends the job with an error
-        }
-        if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
-            let mut next = self.lose(state, 0..self.pes, false);
-            next.since_whole = state.since_whole;
-            out.push(next);
-        }
-        let node = p / self.per_node * self.per_node;
-        let here = || node..self.pes.min(node + self.per_node);
-        if state.deaths > 0 && state.pes[p].alive {
-            out.push(self.lose(state, p..p + 1, false));
-        }
-        if state.deaths > 0 && p == node && here().any(|p| !state.pes[p].node_lost) {
-            out.push(self.lose(state, here(), true));
-        }
-        let seen = pes().all(|pe| !pe.alive || pe.shown == state.current);
-        if !state.pes[p].alive && (seen || self.lazy) {
-            let mut next = *state;
-            for pe in next.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
-                pe.shown = state.current;
-            }
-            if next.pes[p].node_lost {
-                next.pes[p].wipe();
-                next.moved |= u8::from(self.groups.settings.is_some()) << (state.current + 1);
-            }
-            self.begin(&mut next.pes[p], state.current);
-            next.pes[p].places.before = self.two;
-            next.order(state.living_in(state.current) | 1 << p);
-            out.push(next);
-        }
-    }
-
-    fn begin(&self, pe: &mut PeState, shown: u8) {
-        if self.broken == Broken::Rule(Mutant::DeadVoteIgnored) {
-            (pe.phase, pe.decided) = (None, None);
-        }
-        if self.broken == Broken::LiveNotRescued {
-            pe.live = None;
-        }
-        let (snapshots, slots) = (pe.snapshots, pe.slots);
-        let snapshot = |n| snapshots[self.snapshot(packed(n))].is(packed(n));
-        let slot = |n| slots[self.slot(packed(n))].is(packed(n));
-        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
-        pe.begin(shown);
-    }
-
-    /// Makes processes die, or a node with all its processes.
-    fn lose(&self, state: &JobState, lost: std::ops::Range<usize>, node: bool) -> JobState {
-        let mut next = *state;
-        next.deaths -= 1;
-        let mut living = state.living_in(state.current);
-        for p in lost {
-            living &= !(1 << p);
-            next.since_whole |= 1 << p;
-            next.pes[p].die();
-            next.pes[p].node_lost |= node;
-            if self.broken == Broken::Rule(Mutant::WipedTooEarly) && node {
-                next.pes[p].wipe();
-            }
-        }
-        next.order(living);
-        next
     }
 
     // ---- the protocol ---------------------------------------------------------------------------
@@ -332,6 +278,7 @@ impl Model {
                 pe.places = Places::default();
                 pe.keep_groups();
                 self.finish(pe);
+                self.groups.saved(state, p)?;
             }
             At::Copied => {
                 (pe.at, pe.behind) = (None, Some((At::Encode, false)));
@@ -390,7 +337,7 @@ impl Model {
         pe.agreed = number;
         // Before its loop it calls the checkpoint once more, unless other PEs are at the
         // end.
-        let heals = !ends && self.groups.heals(state, p);
+        let heals = self.groups.resumed(state, p, ends)?;
         let pe = &mut state.pes[p];
         if !heals && (ends || !pe.places.before) {
             self.finish(pe);

@@ -224,13 +224,13 @@ impl Model {
         let words = |it: &PlacedGroups, sets: usize| usize::from(it.verdicts[sets]);
         let alike_in = |sets: usize| {
             let alike = |it| both(words(it, sets)) == words(it, both(sets));
-            self.groups.placed.iter().all(alike)
+            self.groups.alternating().all(alike)
         };
-        // The reference is the lowest of several PEs: numbers matter.
+        // The reference is the lowest of several PEs, and so is a node: numbers matter.
         let alike = |p: usize| usize::from(order[p]) == p;
-        (!self.two || (0..self.pes).all(alike))
+        (!self.two && !self.groups.is_by_node() || (0..self.pes).all(alike))
             && nodes
-            && self.groups.placed.iter().all(|placed| placed.same_under(order))
+            && self.groups.alternating().all(|placed| placed.same_under(order))
             && sets.into_iter().all(alike_in)
     }
 }

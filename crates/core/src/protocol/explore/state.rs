@@ -36,6 +36,16 @@ pub fn program(number: u8) -> u8 {
     number & 7
 }
 
+/// Returns the PEs of these bits.
+pub fn among(bits: u8) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |p| bits >> p & 1 == 1)
+}
+
+/// Returns a bit for each of these PEs.
+pub fn bits(pes: impl Iterator<Item = usize>) -> u8 {
+    pes.fold(0, |all, p| all | 1 << p)
+}
+
 /// The content of memory, as far as the protocol depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
@@ -306,15 +316,24 @@ pub struct JobState {
     pub deaths: u8,
     /// PEs lost since redundancy was whole.
     pub since_whole: u8,
-    /// Bit per view in which a PE was on another node than before, if groups change.
-    pub moved: u8,
+    /// The node of each PE by view number, as [`super::groups::NodeOf`], if groups change.
+    pub nodes: [u8; VIEWS],
 }
 
 impl JobState {
     /// Publishes the next view, as the launcher would.
     pub fn order(&mut self, living: u8) {
+        let before = usize::from(self.current);
         self.current += 1;
-        self.views[usize::from(self.current)] = living;
+        self.views[before + 1] = living;
+        self.nodes[before + 1] = self.nodes[before];
+    }
+
+    /// True if there are numbers for the views in which these PEs are lost, and all are replaced.
+    pub fn has_views_for(&self, lost: u8) -> bool {
+        let living = self.living_in(self.current) & !lost;
+        let gone = self.living_in(1).count_ones() - living.count_ones();
+        usize::from(self.current) + 1 + (gone as usize) < VIEWS
     }
 
     pub fn living_in(&self, view: u8) -> u8 {
@@ -329,11 +348,12 @@ impl JobState {
             true => sorted(words, pes),
             false => symmetries.iter().map(in_order).min().unwrap_or(words),
         };
-        let shared = [self.current, self.gate.0, self.gate.1, self.deaths, self.moved];
+        let shared = [self.current, self.gate.0, self.gate.1, self.deaths];
         let shared = shared.into_iter().fold(0, |word, value| word << 8 | u64::from(value));
         let parts = |(word, groups)| [word as u64, (word >> 64) as u64, groups];
         let halves = smallest.into_iter().flat_map(|words: (u128, u64)| parts(words));
-        halves.fold(mix(SEED, shared), mix)
+        let seed = mix(mix(SEED, shared), u64::from_le_bytes(self.nodes));
+        halves.fold(seed, mix)
     }
 
     fn words(&self, pes: usize) -> [(u128, u64); MOST] {
