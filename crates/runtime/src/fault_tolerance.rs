@@ -136,7 +136,7 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
 /// Makes a checkpoint in shrink mode, for degraded reads: the survivors protect each other. A loss
 /// that a PE has not acknowledged makes it fail on all.
 fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
-    let began = Instant::now();
+    let since = Instant::now();
     let begun = world.barriers().agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
     let groups = if begun.has_news() { None } else { groups_without(world, begun.lost) };
     let Some(groups) = groups else { return fails_by_loss(world) };
@@ -156,7 +156,7 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
         world.store.set_agreed(number);
         world.completion().begin_interval();
         world.memory.note_saved();
-        world.timing.saved(began);
+        world.timing.saved(since);
     }
     if end != Among::Saved {
         return fails_by_loss(world);
