@@ -17,13 +17,18 @@ const DEATHS: u64 = 8;
 /// Messages without an answer while the partner dies.
 const OPEN: u64 = 1000;
 
-/// Runs all cases.
+/// Runs the cases of all engines.
 pub fn conform(bench: &mut Processes, seed: u64) {
-    let case = |what: &str| println!("engines: messages: {what}");
     case("order");
     bench.play("telling");
     case("deaths");
     deaths(bench, seed);
+    case("a stale incarnation");
+    stale(bench);
+}
+
+/// A new incarnation is heard before this process has connected to it. Over verbs it waits.
+pub fn first_words(bench: &mut Processes) {
     for connected in [true, false] {
         case("the first words of a new incarnation");
         if !connected {
@@ -32,8 +37,10 @@ pub fn conform(bench: &mut Processes, seed: u64) {
         drop(bench.replace_by(Some("asking")));
         bench.play("telling");
     }
-    case("a stale incarnation");
-    stale(bench);
+}
+
+fn case(what: &str) {
+    println!("engines: messages: {what}");
 }
 
 /// The partner is killed at any moment: what it has answered is in order, a call says that it is

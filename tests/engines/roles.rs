@@ -171,8 +171,10 @@ fn hammer(node: &Node, other: Pe) {
     }
 }
 
-/// Messages of a play for events.
-pub const TOLD: u64 = 10_000;
+/// Returns the number of messages of a play for events.
+fn messages() -> u64 {
+    5 * rounds()
+}
 
 /// Passes a message to the events of `pe`, which answer it: some of the largest size.
 pub fn tell(node: &Node, pe: Pe, (play, number): (u64, u64)) -> Result<(), Lost> {
@@ -207,13 +209,14 @@ pub fn in_order(heard: &[Heard]) -> usize {
 
 /// Both sides pass messages to each other's events, which answer each of them twice.
 fn telling(node: &Node, play: u64, other: Pe) {
-    for number in 0..TOLD {
+    let count = messages();
+    for number in 0..count {
         tell(node, other, (play, number)).expect("a living peer");
     }
-    let all = 3 * TOLD as usize;
+    let all = 3 * count as usize;
     node.wait("all messages and answers", || node.view.count_heard(play) >= all);
     let heard = node.view.take_heard(play);
-    assert_eq!((in_order(&heard), heard.len()), (2 * TOLD as usize, all));
+    assert_eq!((in_order(&heard), heard.len()), (2 * count as usize, all));
 }
 
 /// Passes messages to the events of the other PE, which may not be connected, until all are

@@ -27,6 +27,9 @@ fn drive(engine: &str) {
             conform(&mut processes, 1);
             if engine != "shm" {
                 messages::conform(&mut processes, 1);
+                if engine != "verbs" {
+                    messages::first_words(&mut processes);
+                }
             }
         }
     }

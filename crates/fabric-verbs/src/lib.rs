@@ -14,6 +14,7 @@
 //! connections  blocks  receiving             all connections; registered memory for transfers
 //! poller                                     completion-queue poller
 //! shared                                     connections: setup, failure, teardown
+//! letters                                    messages and bytes in order
 //! work                                       posting, waiting, requests of peers
 //! transfer  put                              gets, updates; puts on top of them
 //! beat                                       RDMA liveness of agents
@@ -37,6 +38,9 @@
 //! processor: there, and for posts, which are ordered, updates are messages. The queue pair limits
 //! how many reads and atomics are under way at a time (`max_rd_atomic`).
 //!
+//! Bytes for the user of a peer's engine are letters of up to a KiB, sent from registered blocks
+//! or, while those are short, in smaller pieces inside the work requests.
+//!
 //! A queue pair that fails is a broken connection. A fenced queue pair goes into the error state:
 //! its peer can reach nothing any more, whatever keys it knows, because a key is valid only on a
 //! queue pair of the same process. It is kept until the engine ends, so that queue pair numbers are
@@ -53,6 +57,7 @@ mod blocks;
 mod conn;
 mod connections;
 mod device;
+mod letters;
 mod link;
 mod objects;
 mod pace;
@@ -182,7 +187,8 @@ impl Engine for Verbs {
     }
 
     fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
-        self.shared.tell(pe, bytes)
+        let conn = self.shared.ready(pe)?;
+        self.shared.letters(&conn).tell(bytes)
     }
 
     fn wake(&self, pe: Pe) {

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::conn::{Conn, Sender, Ticket, Used};
 use crate::objects::LINKED;
 use crate::pace::{MOST, trip};
-use crate::pair::{INLINE, Local as Bytes, What, Work};
+use crate::pair::{Local as Bytes, What, Work};
 use crate::poller::Poller;
 use crate::shared::Shared;
 use crate::wire::{Letter, Message};
@@ -28,8 +28,6 @@ use raidshmem_sys::lock;
 
 /// Completions handled before anything else is done.
 const BUDGET: usize = 4 * LINKED;
-/// Deferred letters of a connection while which a thread of the program waits before it adds more.
-const DEFERRED: usize = 64;
 /// Idle polls between two checks that the peer is alive.
 const PATIENCE: u32 = 64;
 /// Maximum polling time if PEs share processors.
@@ -120,7 +118,8 @@ impl Shared {
         }
     }
 
-    fn post_all(
+    /// Posts work requests together; the last one signals that all are complete.
+    pub(super) fn post_all(
         &self,
         conn: &Conn,
         sender: &mut Sender,
@@ -153,71 +152,6 @@ impl Shared {
         self.submit(conn, &mut [work], (&[], false), false)
     }
 
-    /// Sends a message without waiting: now, or when an entry is free.
-    fn send_message(&self, conn: &Conn, sender: &mut Sender, message: Message) {
-        sender.deferred.push_back(Letter::Message(message));
-        self.flush(conn, sender);
-    }
-
-    /// Passes bytes to the user of the peer's engine. Waits only while many letters are deferred.
-    pub(super) fn tell(&self, pe: Pe, bytes: &[u8]) -> Result<(), Lost> {
-        let conn = self.ready(pe)?;
-        self.until(&conn, || (lock(&conn.sender).deferred.len() < DEFERRED).then_some(()))?;
-        let mut sender = lock(&conn.sender);
-        sender.deferred.extend(Letter::pieces(bytes));
-        self.flush(&conn, &mut sender);
-        drop(sender);
-        conn.whole()
-    }
-
-    /// Sends deferred letters while entries are free.
-    fn flush(&self, conn: &Conn, sender: &mut Sender) {
-        while !conn.is_broken()
-            && conn.free_entries(sender, true) > 0
-            && let Some(letter) = sender.deferred.pop_front()
-        {
-            match letter {
-                Letter::Message(message) => self.send_now(conn, sender, message),
-                Letter::Piece(piece) => self.send_piece(conn, sender, piece),
-            }
-        }
-        if !sender.deferred.is_empty() && !conn.is_broken() {
-            self.due.store(true, Ordering::Release);
-        }
-    }
-
-    /// Sends a piece, or the part of it that fits into a work request if blocks are short.
-    fn send_piece(&self, conn: &Conn, sender: &mut Sender, piece: Vec<u8>) {
-        let send = |local| [Work { id: 0, what: What::Send(true), local, signal: true }];
-        let block = if piece.len() > INLINE { self.blocks.take() } else { None };
-        let posted = match block {
-            Some(block) => {
-                self.blocks.write(block, &piece);
-                let local = Bytes::Span(self.blocks.span(block, piece.len()));
-                self.post_all(conn, sender, &mut send(local), (&[(0, block)], false))
-            }
-            None => {
-                let (first, rest) = Letter::split(piece, INLINE);
-                if let Some(rest) = rest {
-                    sender.deferred.push_front(rest);
-                }
-                self.post_all(conn, sender, &mut send(Bytes::Inline(&first)), (&[], false))
-            }
-        };
-        let _ = posted; // a broken connection is found by all
-    }
-
-    fn send_now(&self, conn: &Conn, sender: &mut Sender, message: Message) {
-        let bytes = message.encode();
-        let wake = matches!(message, Message::Wake);
-        let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
-        let mut work = [Work { id: 0, what, local, signal: true }];
-        let posted = self.post_all(conn, sender, &mut work, (&[], false));
-        if let (Ok(number), true) = (posted, wake) {
-            sender.wake = (number, false);
-        }
-    }
-
     /// Makes the sleeping threads of the peer look again, after all earlier puts have arrived.
     /// While one wake request is under way, all further ones are merged into one.
     pub fn wake(&self, pe: Pe) {
@@ -229,7 +163,7 @@ impl Shared {
         if conn.completed() < sender.wake.0 {
             self.wake_later(sender);
         } else if !sender.deferred.contains(&Letter::Message(Message::Wake)) {
-            self.send_message(&conn, &mut sender, Message::Wake);
+            self.letters(&conn).send(&mut sender, Message::Wake);
         }
     }
 
@@ -383,7 +317,9 @@ impl Shared {
                         (Some(Letter::Message(message)), Some(conn)) => {
                             self.receive(&conn, message)
                         }
-                        (Some(Letter::Piece(piece)), Some(conn)) => self.hear(&conn, &piece),
+                        (Some(Letter::Piece(piece)), Some(conn)) => {
+                            self.letters(&conn).hear(&piece)
+                        }
                         _ => false,
                     };
                 }
@@ -392,7 +328,7 @@ impl Shared {
         for conn in lock(&self.served).drain(..) {
             let count = conn.served.0.load(Ordering::Relaxed);
             if conn.served.1.swap(count, Ordering::Relaxed) != count {
-                self.send_message(&conn, &mut lock(&conn.sender), Message::Posted(count));
+                self.letters(&conn).send(&mut lock(&conn.sender), Message::Posted(count));
             }
         }
         if arrived {
@@ -418,18 +354,7 @@ impl Shared {
             sender.wake.1 = false;
             sender.deferred.push_back(Letter::Message(Message::Wake));
         }
-        self.flush(&conn, &mut sender);
-    }
-
-    /// Handles a piece of bytes of a peer: passes them on if it is the last, and sends what is to be
-    /// passed back. Returns true then.
-    fn hear(&self, conn: &Conn, piece: &[u8]) -> bool {
-        let Some(bytes) = Letter::gather(&mut lock(&conn.pieces), piece) else { return false };
-        let answers = self.local.events.heard(conn.pe, conn.incarnation, &bytes);
-        let mut sender = lock(&conn.sender);
-        sender.deferred.extend(answers.iter().flat_map(|answer| Letter::pieces(answer)));
-        self.flush(conn, &mut sender);
-        true
+        self.letters(&conn).flush(&mut sender);
     }
 
     /// Handles a message of a peer. Returns true if the segment was changed or sleepers must look
@@ -439,7 +364,7 @@ impl Shared {
             Message::Update { tag, word, change } => {
                 let value = self.local.segment.update(word, change).unwrap_or(0);
                 let answer = Message::Answer { tag, value };
-                self.send_message(conn, &mut lock(&conn.sender), answer);
+                self.letters(conn).send(&mut lock(&conn.sender), answer);
                 true
             }
             Message::Post { word, change } => {
@@ -453,7 +378,7 @@ impl Shared {
                 if (window as usize) < self.windows.count() {
                     let place = self.window(window as usize);
                     let answer = Message::Window { window, place };
-                    self.send_message(conn, &mut lock(&conn.sender), answer);
+                    self.letters(conn).send(&mut lock(&conn.sender), answer);
                 }
                 false
             }

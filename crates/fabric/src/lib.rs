@@ -280,7 +280,8 @@ pub trait Engine: Send + Sync + Debug {
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost>;
 
     /// Passes bytes, at most [`TOLD_MAX`], to [`EventSink::heard`] of `pe`, after all that were
-    /// passed before. Nothing waits for their arrival. By default they are refused.
+    /// passed before. Nothing waits for their arrival; some engines wait until `pe` has connected
+    /// to this process. By default they are refused.
     ///
     /// # Errors
     /// [`Lost`].
