@@ -27,7 +27,7 @@ pub fn conform(bench: &mut Processes, seed: u64) {
     stale(bench);
 }
 
-/// A new incarnation is heard before this process has connected to it. Over verbs it waits.
+/// Messages of a new incarnation arrive before this process connects to it. Over verbs it waits.
 pub fn first_words(bench: &mut Processes) {
     for connected in [true, false] {
         case("the first words of a new incarnation");

@@ -8,7 +8,7 @@ use crate::support::program;
 use crate::switch::Switch;
 
 /// Each line is a program with its arguments, options of `oshrun`, and what the job prints.
-const JOBS: [(&str, &str, &[&str]); 6] = [
+const JOBS: [(&str, &str, &[&str]); 5] = [
     (
         "farm 100 1@1 3@2",
         "-n 4 --nodes 4",
@@ -16,7 +16,6 @@ const JOBS: [(&str, &str, &[&str]); 6] = [
     ),
     ("twice 0 20000000", "-n 6 --nodes 6", &["4 writers died, "]),
     ("sweep 1 400000", "-n 4 --nodes 4", &[" is left, with "]),
-    ("sweep 2 100000", "-n 4 --nodes 2", &[" is left, with "]),
     ("degraded rounds 1 3", "-n 4 --nodes 4 --mode raid5", &["rounds: as it should be"]),
     (
         "degraded point",

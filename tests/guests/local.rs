@@ -10,9 +10,9 @@ use crate::switch::Switch;
 
 /// Each program with the calls before which PE 1 dies.
 const PROGRAMS: [(&str, &[u32]); 3] = [
-    ("local_rollback", &[1, 4, 9, 14, 23]),
-    ("local_rollback_words", &[2, 11, 17]),
-    ("local_rollback_teams", &[3, 12]),
+    ("local_rollback", &[1, 9, 23]),
+    ("local_rollback_words", &[2, 11]),
+    ("local_rollback_teams", &[12]),
 ];
 
 /// Runs a job in which PE 1 dies before a call, 0 for none. Returns its output and its sum.

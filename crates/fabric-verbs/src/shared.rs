@@ -23,7 +23,7 @@ use crate::pair::{Local as Bytes, Pair, Route, What, Work};
 use crate::poller::Poller;
 use crate::receiving::{HELLOS, ReceiveBuffers};
 use crate::windows::Windows;
-use crate::wire::{Address, Hello};
+use crate::wire::{Address, Hello, LETTER};
 use raidshmem_sys::lock;
 
 /// Minimum and maximum work requests of a connection at a time.
@@ -74,12 +74,12 @@ impl Shared {
         let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
         rdma_sys::load().map_err(absent)?;
         let layout = *local.segment.layout();
-        let needed = layout.spills[0] - STATICS_MAX + BLOCKS_LEN;
+        let n = local.n_pes;
+        let messages = (n * MESSAGES).min(MESSAGES_MAX);
+        let needed = layout.spills[0] - STATICS_MAX + BLOCKS_LEN + messages * LETTER;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
         let device = Device::open(named).map_err(|why| refused("device", why))?;
-        let n = local.n_pes;
         let depth = (device.completions_max / 2 / n.max(1)).clamp(*DEPTH.start(), *DEPTH.end());
-        let messages = (n * MESSAGES).min(MESSAGES_MAX);
         let entries = (n * depth + messages + 2 * HELLOS).min(device.completions_max);
         let made = |why: String| refused("device", why);
         let queue = Arc::new(Queue::new(&device, entries).map_err(made)?);
