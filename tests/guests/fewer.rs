@@ -1,11 +1,7 @@
 //! Jobs in shrink mode over RDMA: the programs that run on one machine (`tests/process/fewer.rs`).
 
-use std::path::Path;
-
-use crate::image;
-use crate::machine::Plan;
+use crate::machine::alone;
 use crate::support::program;
-use crate::switch::Switch;
 
 /// Each line is a program with its arguments, options of `oshrun`, and what the job prints.
 const JOBS: [(&str, &str, &[&str]); 5] = [
@@ -26,21 +22,13 @@ const JOBS: [(&str, &str, &[&str]); 5] = [
 
 #[test]
 fn processes_and_nodes_are_lost_and_the_others_go_on() {
-    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    let programs = ["farm", "twice", "sweep", "degraded"].map(program);
-    let files: Vec<&Path> = [oshrun].into_iter().chain(programs.iter().map(|p| &**p)).collect();
-    let payload = image::add("fewer", &files);
-    let switch = Switch::new();
-    let mut plan = Plan::new(1).with(&payload);
-    plan.memory = 1024;
-    let mut guest = plan.boot(&switch);
-    guest.ready();
+    let (_switch, mut guest) = alone("fewer", &["farm", "twice", "sweep", "degraded"]);
+    let oshrun = env!("CARGO_BIN_EXE_oshrun");
     let mode = "SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none SHMEM_SYMMETRIC_SIZE=8M";
     for (line, options, says) in JOBS {
         let (name, args) = line.split_once(' ').expect("arguments");
         let path = program(name);
-        let job =
-            format!("{} {options} --fabric verbs {} {args}", oshrun.display(), path.display());
+        let job = format!("{oshrun} {options} --fabric verbs {} {args}", path.display());
         let said = guest.must(&format!("{mode} {job} 2>&1"));
         says.iter().for_each(|text| assert!(said.contains(text), "{text}: {said}"));
     }

@@ -11,9 +11,7 @@ use crate::{image, machine};
 
 /// Makes an archive with `oshrun` and the program `name`; returns it and that program.
 fn payload(name: &str) -> (PathBuf, PathBuf) {
-    let program = program(name);
-    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    (image::add(name, &[oshrun, &program]), program)
+    (image::of_programs(name, &[name]), program(name))
 }
 
 /// Returns a command line for a guest.

@@ -3,10 +3,8 @@
 
 use std::path::Path;
 
-use crate::image;
-use crate::machine::{Guest, Plan};
+use crate::machine::{Guest, alone};
 use crate::support::program;
-use crate::switch::Switch;
 
 /// Each program with the calls before which PE 1 dies.
 const PROGRAMS: [(&str, &[u32]); 3] = [
@@ -29,19 +27,12 @@ fn run(guest: &mut Guest, program: &Path, call: u32) -> (String, String) {
 
 #[test]
 fn a_process_that_dies_rolls_back_alone() {
-    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    let programs = PROGRAMS.map(|(name, _)| program(name));
-    let files: Vec<&Path> = [oshrun].into_iter().chain(programs.iter().map(|p| &**p)).collect();
-    let payload = image::add("local", &files);
-    let switch = Switch::new();
-    let mut plan = Plan::new(1).with(&payload);
-    plan.memory = 1024;
-    let mut guest = plan.boot(&switch);
-    guest.ready();
-    for (program, (_, calls)) in programs.iter().zip(PROGRAMS) {
-        let (_, whole) = run(&mut guest, program, 0);
+    let (_switch, mut guest) = alone("local", &PROGRAMS.map(|(name, _)| name));
+    for (name, calls) in PROGRAMS {
+        let program = program(name);
+        let (_, whole) = run(&mut guest, &program, 0);
         for &call in calls {
-            let (said, sum) = run(&mut guest, program, call);
+            let (said, sum) = run(&mut guest, &program, call);
             assert_eq!(sum, whole, "call {call}: {said}");
             assert!(said.contains("PE 1 rolled back locally"), "call {call}: {said}");
             assert!(!said.contains("all PEs roll back"), "call {call}: {said}");

@@ -226,9 +226,7 @@ pub fn markdown() -> String {
     text.push_str("\n## Refused\n\n");
     for (nth, row) in CONTRADICTIONS.iter().enumerate() {
         let settings: Vec<String> = row.settings.iter().map(|name| format!("`{name}`")).collect();
-        let settings = settings.join(" and ").replacen(" and ", " with ", 1);
-        let (expected, reason) = (row.expected, row.reason);
-        text.push_str(&format!("{}. {settings}: expected {expected}, since {reason}.\n", nth + 1));
+        text.push_str(&format!("{}. {}.\n", nth + 1, row.explain(&settings)));
     }
     text.push_str("\n## Falling back\n\n");
     for (nth, row) in FALLBACKS.iter().enumerate() {

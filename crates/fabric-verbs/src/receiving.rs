@@ -9,7 +9,7 @@ use crate::conn::Ticket;
 use crate::device::Device;
 use crate::objects::{Inbox, Queue, Region};
 use crate::pair::Pair;
-use crate::wire::{Hello, LETTER, Letter};
+use crate::wire::{Hello, LETTER, Letter, Message};
 
 /// Buffers for greetings, and the length of the header that precedes each.
 pub const HELLOS: usize = 128;
@@ -67,10 +67,16 @@ impl ReceiveBuffers {
 
     /// Decodes the letter in a buffer.
     pub fn letter(&self, buffer: Ticket, len: usize) -> Option<Letter> {
-        let mut bytes = [0; LETTER];
-        let bytes = &mut bytes[..len.min(LETTER)];
-        self.region.read(self.place(buffer).start, bytes);
-        Letter::decode(bytes)
+        let at = self.place(buffer).start;
+        // Most letters are messages, for which nothing is allocated.
+        if len <= Message::LEN {
+            let mut bytes = [0; Message::LEN];
+            self.region.read(at, &mut bytes[..len]);
+            return Letter::decode(&bytes[..len]);
+        }
+        let mut bytes = vec![0; len.min(LETTER)];
+        self.region.read(at, &mut bytes);
+        Letter::decode(&bytes)
     }
 
     /// Decodes the greeting in a buffer, after its header.

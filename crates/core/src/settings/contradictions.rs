@@ -12,9 +12,9 @@ pub struct Contradiction {
     /// The settings, as environment variables.
     pub settings: &'static [&'static str],
     /// The values that are possible.
-    pub expected: &'static str,
+    expected: &'static str,
     /// The reason for it.
-    pub reason: &'static str,
+    reason: &'static str,
     holds: fn(&Settings) -> bool,
 }
 
@@ -31,8 +31,13 @@ impl Contradiction {
             Some(format!("{name}={}", row.show(settings)?))
         };
         let values: Vec<String> = self.settings.iter().filter_map(value).collect();
-        let values = values.join(" and ").replacen(" and ", " with ", 1);
-        format!("{values}: expected {}, since {}", self.expected, self.reason)
+        self.explain(&values)
+    }
+
+    /// Explains the contradiction between these settings, as its row names them.
+    pub(crate) fn explain(&self, settings: &[String]) -> String {
+        let settings = settings.join(" and ").replacen(" and ", " with ", 1);
+        format!("{settings}: expected {}, since {}", self.expected, self.reason)
     }
 }
 
