@@ -1,6 +1,6 @@
 //! Jobs in shrink mode over RDMA: the programs that run on one machine (`tests/process/fewer.rs`).
 
-use crate::machine::alone;
+use crate::programs::alone;
 use crate::support::program;
 
 /// Each line is a program with its arguments, options of `oshrun`, and what the job prints.

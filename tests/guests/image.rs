@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::support::program;
-
 /// Returns the folder of the boot files.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -36,14 +34,6 @@ pub fn add(name: &str, files: &[&Path]) -> PathBuf {
     let out = folder().join(name).with_extension("cpio");
     script(&[&["add".as_ref(), folder(), &out], files].concat());
     out
-}
-
-/// Makes an archive of `oshrun` and these test programs.
-pub fn of_programs(name: &str, programs: &[&str]) -> PathBuf {
-    let oshrun = PathBuf::from(env!("CARGO_BIN_EXE_oshrun"));
-    let programs = programs.iter().map(|name| program(name));
-    let files: Vec<PathBuf> = [oshrun].into_iter().chain(programs).collect();
-    add(name, &files.iter().map(PathBuf::as_path).collect::<Vec<_>>())
 }
 
 /// Makes the memory disk of one guest: the common part, and `more`.

@@ -4,14 +4,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::machine;
 use crate::machine::Plan;
+use crate::programs::archive;
 use crate::support::{jacobi, program};
 use crate::switch::Switch;
-use crate::{image, machine};
 
 /// Makes an archive with `oshrun` and the program `name`; returns it and that program.
 fn payload(name: &str) -> (PathBuf, PathBuf) {
-    (image::of_programs(name, &[name]), program(name))
+    (archive(name, &[name]), program(name))
 }
 
 /// Returns a command line for a guest.

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use crate::machine::{Guest, alone};
+use crate::machine::Guest;
+use crate::programs::alone;
 use crate::support::program;
 
 /// Each program with the calls before which PE 1 dies.

@@ -99,17 +99,6 @@ impl Plan {
     }
 }
 
-/// Boots a guest, the only one of its switch, with `oshrun` and these test programs.
-pub fn alone(name: &str, programs: &[&str]) -> (Switch, Guest) {
-    let payload = image::of_programs(name, programs);
-    let switch = Switch::new();
-    let mut plan = Plan::new(1).with(&payload);
-    plan.memory = 1024;
-    let mut guest = plan.boot(&switch);
-    guest.ready();
-    (switch, guest)
-}
-
 /// Returns the address of guest `number`.
 pub fn address(number: u8) -> String {
     format!("10.77.0.{number}")

@@ -20,6 +20,7 @@ mod local;
 mod machine;
 mod numa;
 mod pages;
+mod programs;
 mod sleep;
 mod switch;
 mod tools;
