@@ -15,6 +15,7 @@ mod far;
 mod job;
 mod port;
 mod program;
+mod renewal;
 mod state;
 mod views;
 
@@ -29,8 +30,14 @@ use job::{Ending, Job, Loss};
 use program::Program;
 
 /// The rules of PEs that do not map each other.
-const FAR: [Mutant; 4] =
-    [Mutant::FarTakenTwice, Mutant::FarNotHeld, Mutant::FarEarlyDropped, Mutant::FarNotSentAgain];
+const FAR: [Mutant; 6] = [
+    Mutant::FarTakenTwice,
+    Mutant::FarNotHeld,
+    Mutant::FarEarlyDropped,
+    Mutant::FarNotSentAgain,
+    Mutant::FarLeftEarly,
+    Mutant::FarOrderForgotten,
+];
 
 /// A job of a seed, with the schedule of a number.
 struct Plan {
@@ -205,6 +212,8 @@ fn broken_rules_of_local_rollback_are_caught() {
         (FarNotHeld, 45),
         (FarEarlyDropped, 0),
         (FarNotSentAgain, 4),
+        (FarLeftEarly, 0),
+        (FarOrderForgotten, 0),
     ];
     all.into_par_iter().for_each(|(rule, seed)| caught(rule, seed, |seed| run(seed, Some(rule))));
 }

@@ -303,6 +303,10 @@ rules! {
     FarEarlyDropped = "far-early-dropped", simulator, "local::lost_pes_roll_back";
     /// A substitute is not sent the messages that were lost with its predecessor.
     FarNotSentAgain = "far-not-sent-again", simulator, "local::lost_pes_roll_back";
+    /// A message leaves before the replica of the log has all that it can tell of.
+    FarLeftEarly = "far-left-early", simulator, "local::lost_pes_roll_back";
+    /// A substitute on another node takes records in the order in which they arrive again.
+    FarOrderForgotten = "far-order-forgotten", simulator, "local::lost_pes_roll_back";
     /// A substitute does not write on to the replica of its predecessor's log.
     ReplicaLeft = "replica-left", simulator, "local::lost_pes_roll_back";
     /// A substitute at the end of the job does not come to the last meeting of its view.

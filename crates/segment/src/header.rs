@@ -82,6 +82,17 @@ pub struct RegionRecord {
 }
 
 impl RegionRecord {
+    fn read(&self) -> RegionRecord {
+        let load = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::SeqCst));
+        let entry = |entry: &SealEntry| SealEntry {
+            number: load(&entry.number),
+            len: load(&entry.len),
+            places: load(&entry.places),
+            seal: load(&entry.seal),
+        };
+        RegionRecord { entries: self.entries.each_ref().map(entry) }
+    }
+
     /// Marks the region void because it is about to change.
     pub fn void(&self) {
         self.entries.iter().for_each(SealEntry::void);
@@ -274,7 +285,41 @@ pub struct Header {
     pub readonly: RangeRecords,
 }
 
+/// The records of another PE's snapshots and parity slots, as read.
+#[derive(Debug)]
+pub struct StoreRecords {
+    /// The snapshots.
+    pub snapshots: [RegionRecord; 2],
+    /// The parity slots.
+    pub slots: [RegionRecord; 2],
+}
+
+impl StoreRecords {
+    /// Offset of the records in the header.
+    pub const AT: usize = std::mem::offset_of!(Header, snapshots);
+    /// Size of the records in bytes.
+    pub const BYTES: usize = 4 * size_of::<RegionRecord>();
+
+    /// Returns the records that were read as these bytes.
+    pub fn of(bytes: &[u8; StoreRecords::BYTES]) -> StoreRecords {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut word = || AtomicU64::new(words.next().unwrap_or_default());
+        let mut entry =
+            || SealEntry { number: word(), len: word(), places: word(), seal: word() };
+        let mut record = || RegionRecord { entries: [entry(), entry()] };
+        StoreRecords { snapshots: [record(), record()], slots: [record(), record()] }
+    }
+}
+
 impl Header {
+    /// Returns the present records of the snapshots and parity slots.
+    pub fn records(&self) -> StoreRecords {
+        StoreRecords {
+            snapshots: self.snapshots.each_ref().map(RegionRecord::read),
+            slots: self.slots.each_ref().map(RegionRecord::read),
+        }
+    }
+
     /// Initialises the header of a fresh store.
     pub fn create(&self, job: u64, pe: Pe) {
         self.job.store(job, Ordering::SeqCst);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::call::{self, own_bytes};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::far::renewal::renew;
 use raidshmem_core::replay::handover::catch_up;
 use raidshmem_core::replay::log::{Kind, LogRecord, Logs};
 use raidshmem_core::replay::look::look;
@@ -196,12 +197,20 @@ impl Job {
     fn renews(&mut self, process: usize) -> Option<Stop> {
         let me = self.processes[process].pe;
         let number = self.processes[process].mapped[me].0;
+        if self.is_far {
+            let mut caller = Caller::new(self, process);
+            if let Err(stop) = renew(&mut caller) {
+                caller.keep();
+                return Some(stop);
+            }
+        } else {
+            let Some((.., records)) = self.shared[me].log.replica else {
+                Sight { job: self, me, process }.request(Reason::NodeLost);
+                return Some(Stop::Cut);
+            };
+            self.shared[me].log.entries.truncate(records);
+        }
         let shared = &mut self.shared[me];
-        let Some((.., records)) = shared.log.replica else {
-            Sight { job: self, me, process }.request(Reason::NodeLost);
-            return Some(Stop::Cut);
-        };
-        shared.log.entries.truncate(records);
         shared.log.memory = Some(number);
         shared.log.flight = None;
         let interval = shared.log.interval;

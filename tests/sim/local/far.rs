@@ -7,10 +7,12 @@
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord, Stage};
 use raidshmem_core::replay::port::{CallPort, LogMode};
-use raidshmem_core::view::State as Life;
+use raidshmem_core::replay::replicas;
+use raidshmem_core::view::{Member, State as Life};
 
 use super::job::Job;
 use super::port::{Caller, Sight, Stop, WORD, bytes, words};
@@ -26,7 +28,7 @@ pub struct OnItsWay {
 }
 
 /// The mirrors in the memory of a process.
-struct Mirrors<'a> {
+pub struct Mirrors<'a> {
     job: &'a mut Job,
     process: usize,
 }
@@ -84,11 +86,16 @@ impl MirrorPort for Mirrors<'_> {
         }
     }
 
-    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize> {
+    fn append(
+        &mut self,
+        pe: Pe,
+        record: &NumberedRecord,
+        time: Option<u64>,
+    ) -> Option<(usize, u64)> {
         let node = self.job.processes[self.process].node;
         let clock = self.job.clock(node);
         *clock += 1;
-        let time = *clock;
+        let time = time.unwrap_or(*clock);
         let entry = Entry {
             record: LogRecord { time, ..record.record },
             payload: record.payload.clone(),
@@ -99,7 +106,7 @@ impl MirrorPort for Mirrors<'_> {
         };
         let entries = &mut self.mirror(pe).entries;
         entries.push(entry);
-        Some(entries.len() - 1)
+        Some((entries.len() - 1, time))
     }
 
     fn link(&mut self, _: Pe, _: Option<usize>, _: usize) {}
@@ -131,6 +138,11 @@ impl MirrorPort for Mirrors<'_> {
         self.job.shared[self.me()].mirrors[pe.at()].entries[from].found.old
     }
 
+    fn set_found(&mut self, pe: Pe, from: usize, old: u64) {
+        let entry = &mut self.mirror(pe).entries[from];
+        (entry.state, entry.found.old) = (Carried::Done, old);
+    }
+
     fn read(&self, at: u64, _: (u64, u64, u64)) -> Vec<u8> {
         let memory = &self.job.shared[self.me()].memories[self.memory() as usize];
         bytes(&memory.words[at as usize / WORD..][..1])
@@ -143,6 +155,23 @@ impl MirrorPort for Mirrors<'_> {
 
     fn acknowledged(&self, pe: Pe) -> u64 {
         self.job.shared[self.me()].log.acked[pe.at()]
+    }
+
+    fn own_end(&self) -> (Incarnation, u64) {
+        let own = &self.job.processes[self.process];
+        (own.incarnation, (self.job.shared[own.pe].log.entries.len() * WORD) as u64)
+    }
+
+    /// A record is one word: its place among all that the job has ever sent to a holder.
+    fn own_records(&self, at: u64) -> (LogHead, LogBytes) {
+        let log = &self.job.shared[self.me()].log;
+        let entries = &log.entries[at as usize / WORD..];
+        let mut sent = self.job.sent.borrow_mut();
+        let words: Vec<u64> = (sent.len() as u64..).take(entries.len()).collect();
+        sent.extend(entries.iter().cloned());
+        let last = (log.entries.len().saturating_sub(1) * WORD) as u64;
+        let head = LogHead { met: log.met, ..LogHead::default() };
+        (head, LogBytes { at, last, bytes: bytes(&words) })
     }
 
     fn breaks(&self, rule: Mutant) -> bool {
@@ -170,12 +199,17 @@ impl Job {
                 mirror.memory = None;
             }
             let kept = mirror.entries.iter().enumerate().filter(|_| mirror.memory.is_some());
-            kept.for_each(|(at, entry)| links.count_kept(Pe::of(pe), entry.record.kind, at));
+            kept.for_each(|(at, Entry { record, found, .. })| {
+                let arrival = Arrival { pe: Pe::of(pe), time: record.time, old: found.old };
+                links.count_kept(record.kind, at, arrival);
+            });
         }
+        let alone = self.alone.iter().enumerate().filter(|(_, alone)| **alone);
+        alone.for_each(|(pe, _)| links.keep_records(Pe::of(pe)));
         self.processes[process].links = Some(links);
     }
 
-    fn with_links<R>(
+    pub fn with_links<R>(
         &mut self,
         process: usize,
         run: impl FnOnce(&mut FarLinks, &mut Mirrors) -> R,
@@ -213,14 +247,43 @@ impl Job {
         answers.into_iter().for_each(|(pe, answer)| self.passes(process, pe.at(), answer));
     }
 
-    /// Passes a message to the process of a PE that this process is connected to.
+    /// Passes a message of its present interval to a PE.
     fn passes(&mut self, process: usize, pe: usize, message: FarMessage) {
-        let own = &self.processes[process];
-        let (Some(wanted), Some(links)) = (own.connected[pe], &own.links) else { return };
+        let Some(links) = &mut self.processes[process].links else { return };
         let interval = links.interval();
-        let to = self.carrier(pe);
-        if to != usize::MAX && self.processes[to].incarnation == wanted {
-            self.send_far(OnItsWay { from: process, to, interval, message });
+        links.depart(Pe::of(pe), interval, message);
+        self.departs(process);
+    }
+
+    /// Sends the messages that leave now to the processes that this one is connected to.
+    fn departs(&mut self, process: usize) {
+        let next = |links: &mut FarLinks, port: &mut Mirrors| links.next_departure(port);
+        while let Some(departure) = self.with_links(process, next).flatten() {
+            let pe = departure.to.at();
+            let to = self.carrier(pe);
+            let wanted = self.processes[process].connected[pe];
+            if to != usize::MAX && wanted == Some(self.processes[to].incarnation) {
+                let (interval, message) = (departure.interval, departure.message);
+                self.send_far(OnItsWay { from: process, to, interval, message });
+            }
+        }
+    }
+
+    /// Chooses the PE that holds the replica of the log of a process.
+    fn chooses_far_holder(&mut self, process: usize) {
+        let own = &self.processes[process];
+        let view = self.page(own.node);
+        let node = |member: &Member| (member.state == Life::Alive).then_some(member.node);
+        let mut nodes: Vec<Option<u32>> = view.pes.iter().map(node).collect();
+        if !self.alone[own.pe] || nodes.is_empty() {
+            return;
+        }
+        nodes[own.pe] = Some(own.node);
+        let me = Pe::of(own.pe);
+        let links = self.processes[process].links.as_mut().expect("it has its number");
+        let holder = replicas::holder(&nodes, me, links.holder());
+        if holder != links.holder() {
+            links.replicate_to(holder);
         }
     }
 
@@ -231,6 +294,7 @@ impl Job {
             return;
         }
         let view = std::rc::Rc::clone(self.page(self.processes[process].node));
+        self.chooses_far_holder(process);
         for (pe, member) in view.pes.iter().enumerate() {
             let own = &mut self.processes[process];
             let is_alive = member.state == Life::Alive;
@@ -247,6 +311,7 @@ impl Job {
                 }
             }
         }
+        self.departs(process);
     }
 
     fn log_words(&self, process: usize) -> LogWords {
@@ -269,10 +334,12 @@ impl Job {
         }
     }
 
-    /// Returns true if a process does not map a PE.
+    /// Returns true if a process does not map a PE: one of another node, or one that has moved.
     pub fn are_far(&self, process: usize, pe: usize) -> bool {
         let own = &self.processes[process];
-        self.is_far && pe != own.pe && own.mapped[pe].1 != own.node
+        let is_home = |pe: usize, node: u32| self.home[pe] == node;
+        let are_home = is_home(pe, own.node) && is_home(own.pe, own.node);
+        self.is_far && pe != own.pe && !(own.mapped[pe].1 == own.node && are_home)
     }
 
     /// Delivers a message.
@@ -287,8 +354,15 @@ impl Job {
         let answers =
             self.with_links(to, |links, port| links.receive(port, Pe::of(pe), (interval, message)));
         for message in answers.unwrap_or_default() {
-            self.send_far(OnItsWay { from: to, to: from, interval, message });
+            match message.waits() {
+                true => {
+                    let links = self.processes[to].links.as_mut();
+                    links.expect("it hears").depart(Pe::of(pe), interval, message);
+                }
+                false => self.send_far(OnItsWay { from: to, to: from, interval, message }),
+            }
         }
+        self.departs(to);
         self.wake_pe(self.processes[to].pe);
     }
 }

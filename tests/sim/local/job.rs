@@ -3,6 +3,7 @@
 //! The launcher is the library's membership machine. A global rollback is one event here: all PEs
 //! restore the checkpoint that the library's rule selects.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Stage, is_in_doubt};
 use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::replay::replicas::alone;
 use raidshmem_core::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use raidshmem_core::store::phase::{Phase, Vote, decide};
 use raidshmem_core::view::View;
@@ -24,7 +26,7 @@ use super::super::memory::Chance;
 use super::far::OnItsWay;
 use super::port::Sight;
 use super::program::{Program, REGISTERS, WORDS};
-use super::state::{At, Process, Shared};
+use super::state::{At, Entry, Process, Shared};
 
 /// Events after which a running job counts as endless.
 const EVENTS_MAX: u64 = 3_000_000;
@@ -102,6 +104,11 @@ pub struct Job {
     trace: Option<Vec<String>>,
     /// The time of the last message on its way between two processes.
     far_at: HashMap<(usize, usize), u64>,
+    /// The node of each PE at the start, and if it was alone there.
+    pub home: Vec<u32>,
+    pub alone: Vec<bool>,
+    /// The records that were ever sent to a holder of a replica.
+    pub sent: RefCell<Vec<Entry>>,
 }
 
 impl Job {
@@ -114,6 +121,7 @@ impl Job {
     ) -> Job {
         let n_pes = node_of.len();
         let fabric = if is_far { Fabric::Ucx } else { Fabric::Shm };
+        let (home, alone) = (node_of.clone(), alone(&node_of));
         let shape = Shape { node_of, nodes, spares: Vec::new(), fabric };
         let clocks = (0..nodes).map(|_| chance.below(1 << 20) as u64).collect();
         let settings = Settings {
@@ -148,6 +156,9 @@ impl Job {
             moved: false,
             trace: traced.then(Vec::new),
             far_at: HashMap::new(),
+            home,
+            alone,
+            sent: RefCell::default(),
         };
         job.act(first);
         losses.iter().for_each(|&loss| job.at(loss.time, What::Loss(loss)));

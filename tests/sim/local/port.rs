@@ -12,6 +12,7 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::far::NumberedRecord;
 use raidshmem_core::replay::log::{
     AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by,
 };
@@ -193,6 +194,9 @@ impl Sight<'_> {
     pub fn has_log(&self, pe: usize) -> bool {
         let member = self.member(pe);
         let is_mapped = pe == self.me || member.node == self.own().mapped[pe].1;
+        if self.is_far(pe) {
+            return self.log_of(pe).is_some();
+        }
         member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_some()
     }
 
@@ -388,9 +392,12 @@ impl<'a> CallPort for Caller<'a> {
         self.private(|sight| Ok(sight.is_far(to.at()))).unwrap_or(false)
     }
 
-    fn count_far(&mut self, to: Pe) -> Result<(), Stop> {
+    fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Stop> {
+        let (to, payload) = (record.target(), Vec::new());
+        let record = NumberedRecord { number: 0, record, compared, payload, met: 0 };
         self.private(|sight| {
-            sight.own_mut().links.iter_mut().for_each(|links| links.count_sent(to));
+            let links = sight.own_mut().links.as_mut();
+            links.into_iter().for_each(|links| links.count_sent(to, record.clone()));
             Ok(())
         })
     }

@@ -30,7 +30,7 @@ impl Members {
         }
         let all_roll_back = before && !self.view.local;
         self.view.local = !all_roll_back;
-        if state == State::NodeDead && self.engine {
+        if state == State::NodeDead && !self.may_have_replicas(lost) {
             self.cannot_roll_back_locally(&Reason::NodeLost, lost[0], out);
         } else if state == State::NodeDead && away {
             self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0], out);

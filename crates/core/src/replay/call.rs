@@ -151,7 +151,7 @@ fn change_again<P: CallPort>(
         return Ok(old);
     }
     if port.is_far(to) {
-        port.count_far(to)?;
+        port.count_far(record, compares_with.unwrap_or_default())?;
     }
     let AtomicOutcome { old, seen } = port.found(from)?;
     if fetches && !port.breaks(Mutant::FoundNotApplied) {

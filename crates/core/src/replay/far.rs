@@ -16,6 +16,11 @@
 //! Messages arrive in order as long as both processes live. A message for a PE that replays its
 //! log, or that has not come to that interval yet, is held until it can be taken.
 //!
+//! A PE that is alone on its node survives the loss of that node, too: its log has a replica on
+//! another node ([`replica`]), which holds all that a message can tell of before the message leaves
+//! ([`departures`]). Records for such a PE are kept until the next checkpoint. Its substitute gets
+//! the replica, and the records again ([`renewal`]).
+//!
 //! Invariants: a record is in the mirror before its operation is visible; an operation is carried
 //! out once, whichever process of each PE sent or received it; a message of an earlier interval
 //! changes nothing.
@@ -24,10 +29,14 @@
 
 #![allow(missing_docs)] // the comment of each message covers its fields
 
+pub mod departures;
 pub mod links;
+pub mod renewal;
+pub mod replica;
 
 use serde::{Deserialize, Serialize};
 
+use self::replica::{LogReplica, ReplicaPart};
 use super::log::{LogRecord, Stage};
 use crate::quantity::Incarnation;
 
@@ -94,4 +103,33 @@ pub enum FarMessage {
         #[serde(with = "crate::bulk")]
         bytes: Vec<u8>,
     },
+    /// A part of the sender's log, for its replica.
+    Replicate(ReplicaPart),
+    /// The acknowledgement of a part.
+    Replicated { number: u64 },
+    /// A request for the replica of the log of the sender's predecessor.
+    Fetch,
+    /// That replica, if there is one.
+    Replica(Option<Box<LogReplica>>),
+    /// A request for all records of this interval.
+    Resend,
+}
+
+impl FarMessage {
+    /// Returns true if the message tells of what the sender has logged or taken, which therefore
+    /// must be in its replica first.
+    pub fn waits(&self) -> bool {
+        match self {
+            FarMessage::Words(_)
+            | FarMessage::Record(_)
+            | FarMessage::Read { .. }
+            | FarMessage::Done { .. }
+            | FarMessage::Bytes { .. } => true,
+            FarMessage::Replicate(_)
+            | FarMessage::Replicated { .. }
+            | FarMessage::Fetch
+            | FarMessage::Replica(_)
+            | FarMessage::Resend => false,
+        }
+    }
 }

@@ -51,8 +51,9 @@ pub trait CallPort {
     fn is_far(&mut self, _: Pe) -> bool {
         false
     }
-    /// Counts an operation on a far PE that the predecessor has carried out.
-    fn count_far(&mut self, _: Pe) -> Result<(), Self::Cut> {
+    /// Counts an operation on a far PE that the predecessor has carried out: its record, and the
+    /// value that it compares with.
+    fn count_far(&mut self, _: LogRecord, _: u64) -> Result<(), Self::Cut> {
         Ok(())
     }
 

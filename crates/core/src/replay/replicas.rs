@@ -55,6 +55,23 @@ pub fn holders(node_of: &[u32]) -> Option<Vec<Pe>> {
     Some(holders)
 }
 
+/// Returns true for each PE that is alone on its node, given the node of each.
+///
+/// Between hosts only such a PE has a replica of its log: every message that leaves a node would
+/// else wait for the logs of all its PEs.
+pub fn alone(node_of: &[u32]) -> Vec<bool> {
+    let count = |node| node_of.iter().filter(|&&at| at == node).count();
+    node_of.iter().map(|&node| count(node) == 1).collect()
+}
+
+/// Returns the PE that holds the replica of the log of PE `me` between hosts, given the node of
+/// each living PE: the next one on another node. `before` held it so far, if there was one.
+pub fn holder(nodes: &[Option<u32>], me: Pe, before: Option<Pe>) -> Option<Pe> {
+    let is_fit = |pe: &Pe| nodes[pe.at()].is_some_and(|node| Some(node) != nodes[me.at()]);
+    let next = (1..nodes.len()).map(|by| Pe::of((me.at() + by) % nodes.len()));
+    before.into_iter().chain(next).find(is_fit)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

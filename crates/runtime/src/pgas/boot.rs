@@ -45,6 +45,7 @@ use super::world::comm::Communication;
 use super::world::far::FarLogs;
 use super::world::fewer::Fewer;
 use super::world::finish::Finish;
+use super::world::homes::Homes;
 use super::world::local::Local as Logging;
 use super::world::members::Membership;
 use super::world::memory::PeMemory;
@@ -180,7 +181,13 @@ fn build(
     let own = attach_own(&part, layout, settings.pages)?.leak();
     let large = is_large(layout.heap_len, settings.pages);
     let (how, place) = ((large, open_parts(&settings, &job)), (own, part.clone()));
-    let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
+    let policy = LossPolicy::of(&settings, channel.is_some());
+    let homes = (policy.keeps_logs() && job.fabric != Fabric::Shm).then(|| job.node_of.clone());
+    let homes = Homes::new(homes);
+    let own_place = (Pe::of(me), assignment.node);
+    let node = |(pe, &node): (usize, &u32)| homes.mapped_node(own_place, Pe::of(pe), node);
+    let node_of: Vec<u32> = job.node_of.iter().enumerate().map(node).collect();
+    let mut segments = Segments::new(Pe::of(me), place, files, &node_of, how, end);
     let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), incarnation, level(&settings), settings.debug.then_some(say));
@@ -200,7 +207,6 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
-    let policy = LossPolicy::of(&settings, channel.is_some());
     let local = logging(&job, own, &assignment, policy.keeps_logs());
     let far = local.far.clone();
     let events = EngineEvents { page: Arc::clone(&page), channel: channel.clone(), own, far };
@@ -216,7 +222,7 @@ fn build(
         timing: Timing::new(&settings, assignment.past, settings.backup_mode.protects()),
         prelude: Prelude::begin(&mut assignment, n_pes, rolls_back_after_loss),
         memory: PeMemory::new(segments),
-        comm: Communication::new(segments, remote),
+        comm: Communication::new(segments, remote, homes),
         store: Store::new(groups, RecoveryState::new(own, vote), pool),
         members: Membership::new(assignment, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
@@ -250,7 +256,11 @@ fn logging(
     if is_on {
         let kept = take_over_log(own, whose, incarnation, &local);
         let full = Arc::clone(&local.said_full);
-        let far = || Arc::new(FarLogs::new(own, whose, (incarnation, kept), full));
+        let far = || {
+            let whose = (whose.0, job.id, &*job.node_of);
+            let process = (incarnation, kept);
+            Arc::new(FarLogs::new(own, whose, process, (full, Arc::clone(&local.skew))))
+        };
         local.far = (job.fabric != Fabric::Shm).then(far);
     }
     local

@@ -120,8 +120,10 @@ impl<'a> CallPort for Caller<'a> {
         self.world.far_calls().is_far(to)
     }
 
-    fn count_far(&mut self, to: Pe) -> Result<(), Cut> {
-        self.world.far_calls().mirrors().into_iter().for_each(|far| far.links().count_sent(to));
+    fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Cut> {
+        if let Some(far) = self.world.far_calls().mirrors() {
+            far.links().count_sent(record.target(), self.numbered(record, compared, &[]));
+        }
         Ok(())
     }
 

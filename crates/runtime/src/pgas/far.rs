@@ -9,11 +9,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::far::{FarMessage, LogInterval, NumberedRecord};
 use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::port::LogMode;
-use raidshmem_sys::lock;
+use raidshmem_core::view::{Member, State};
+use raidshmem_sys::{lock, process};
 
 use super::World;
 use super::caller::{Caller, Cut};
@@ -22,6 +25,8 @@ use super::world::local::MeetingGroup;
 
 /// The most bytes to one PE that are not acknowledged, beyond one record.
 const WINDOW: usize = 4 << 20;
+/// Bytes of the stack of the thread that sends.
+const STACK: usize = 256 << 10;
 /// The most bytes of a put in a record.
 const PUT_MAX: usize = 1 << 28;
 
@@ -29,6 +34,19 @@ const PUT_MAX: usize = 1 << 28;
 #[derive(Clone, Copy)]
 pub(super) struct FarCalls<'a> {
     world: &'a World,
+}
+
+/// The time in which a thread waits, and sends what may leave.
+pub(super) struct SendingScope<'a> {
+    calls: FarCalls<'a>,
+    far: &'a FarLogs,
+}
+
+impl Drop for SendingScope<'_> {
+    fn drop(&mut self) {
+        self.far.waiters.fetch_sub(1, Ordering::SeqCst);
+        self.calls.depart_due();
+    }
 }
 
 impl World {
@@ -53,40 +71,90 @@ impl<'a> FarCalls<'a> {
         world.local.far.is_some() && pe != world.me() && world.segments.is_remote(pe)
     }
 
-    fn pes(self) -> impl Iterator<Item = Pe> {
+    pub(super) fn pes(self) -> impl Iterator<Item = Pe> {
         Pe::all(self.world.n_pes()).filter(move |&pe| self.is_far(pe))
     }
 
-    /// Passes a message to the engine. If it is lost with a process, the substitute gets it.
-    fn pass(self, far: &FarLogs, pe: Pe, message: &FarMessage) {
+    /// Passes the messages that leave now to the engine. What is lost with a process, its
+    /// substitute gets.
+    pub fn depart(self, far: &FarLogs) {
         let Some(engine) = self.world.comm.engine() else { return };
-        let _ = far.fragments(message).iter().try_for_each(|part| engine.tell(pe, part));
+        let _in_order = lock(&far.sending);
+        while let Some((pe, parts)) = far.next_departure() {
+            let _ = parts.iter().try_for_each(|part| engine.tell(pe, part));
+        }
+    }
+
+    /// Passes messages to the engine that may leave since others have arrived.
+    #[inline]
+    pub fn depart_due(self) {
+        if let Some(far) = self.mirrors()
+            && far.take_due()
+        {
+            self.depart(far);
+        }
+    }
+
+    /// Sends what may leave while no thread of this PE waits in the library.
+    pub fn send_always(self)
+    where
+        'a: 'static,
+    {
+        let Some(far) = self.mirrors().filter(|far| far.has_replica()) else { return };
+        let begun = process::helper("shmem-letters", STACK, move || {
+            far.sender.get_or_init(std::thread::current);
+            loop {
+                self.depart_due();
+                std::thread::park();
+            }
+        });
+        if let Err(error) = begun {
+            let words = format!("a thread for messages cannot be started: {error}");
+            self.world.members.abort(&words);
+        }
+    }
+
+    /// Makes the calling thread, which waits, the one that sends.
+    pub fn send_while_waiting(self) -> Option<SendingScope<'a>> {
+        let far = self.mirrors().filter(|far| far.has_replica())?;
+        far.waiters.fetch_add(1, Ordering::SeqCst);
+        Some(SendingScope { calls: self, far })
     }
 
     fn pass_answers(self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
-        let _in_order = lock(&far.sending);
-        answers.iter().for_each(|(pe, answer)| self.pass(far, *pe, answer));
+        answers.into_iter().for_each(|(pe, answer)| far.depart(pe, answer));
+        self.depart(far);
+    }
+
+    /// Chooses the PE that holds the replica of the own log.
+    fn choose_holder(self, far: &FarLogs) {
+        let (view, own) = (self.world.members.view(), self.world.members.node());
+        let node = |member: &Member| (member.state == State::Alive).then_some(member.node);
+        let mut nodes: Vec<Option<u32>> = view.pes.iter().map(node).collect();
+        nodes[self.world.me().at()] = Some(own);
+        far.choose_holder(&nodes);
     }
 
     /// Sends new processes of far PEs what they lack.
     pub fn tell_new_processes(self) {
         let Some(far) = self.mirrors() else { return };
-        let _in_order = lock(&far.sending);
+        self.choose_holder(far);
         let words = far.words();
         for (pe, process) in self.world.comm.connections().filter(|&(pe, _)| self.is_far(pe)) {
             if let Some(messages) = far.untold(pe, process) {
-                let all = std::iter::once(&words).chain(&messages);
-                all.for_each(|message| self.pass(far, pe, message));
+                let all = std::iter::once(words.clone()).chain(messages);
+                all.for_each(|message| far.depart(pe, message));
             }
         }
+        self.depart(far);
     }
 
     /// Sends the words of the own log to all far PEs.
     pub fn tell_words(self) {
         let Some(far) = self.mirrors() else { return };
-        let _in_order = lock(&far.sending);
         let words = far.words();
-        self.pes().for_each(|pe| self.pass(far, pe, &words));
+        self.pes().for_each(|pe| far.depart(pe, words.clone()));
+        self.depart(far);
     }
 
     /// Begins an interval of the own log, and takes what has waited for it.
@@ -124,10 +192,9 @@ impl Caller<'_> {
     /// Sends a record, and returns its number.
     fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
         let far = self.world.far_calls().mirrors().ok_or(Cut)?;
-        let in_order = lock(&far.sending);
         let (number, message) = far.send(pe, record, fetches);
-        message.iter().for_each(|message| self.world.far_calls().pass(far, pe, message));
-        drop(in_order);
+        message.into_iter().for_each(|message| far.depart(pe, message));
+        self.world.far_calls().depart(far);
         let is_open = || far.links().open_bytes(pe) <= WINDOW;
         if self.world.local.way() == LogMode::Logged && !is_open() {
             self.wait(is_open)?;
@@ -135,7 +202,7 @@ impl Caller<'_> {
         Ok(number)
     }
 
-    fn numbered(&self, record: LogRecord, compared: u64, payload: &[u8]) -> NumberedRecord {
+    pub(super) fn numbered(&self, record: LogRecord, compared: u64, payload: &[u8]) -> NumberedRecord {
         let is_of_all = record.kind == Kind::Meeting && record.group() == 0;
         let met = if is_of_all { self.world.log_meetings().meeting(record.at) } else { 0 };
         NumberedRecord { number: 0, record, compared, payload: payload.to_vec(), met }
@@ -185,10 +252,9 @@ impl Caller<'_> {
     ) -> Result<Vec<u8>, Cut> {
         let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let shape = (block as u64, blocks as u64, step as u64);
-        let in_order = lock(&far.sending);
         let (ticket, message) = far.links().request(pe, at as u64, shape);
-        self.world.far_calls().pass(far, pe, &message);
-        drop(in_order);
+        far.depart(pe, message);
+        self.world.far_calls().depart(far);
         self.wait(|| far.links().is_answered(pe, ticket))?;
         Ok(far.links().answer(pe, ticket))
     }

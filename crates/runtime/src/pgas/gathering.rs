@@ -103,11 +103,13 @@ impl LogMeetings<'_> {
 
     /// Returns true if the log of PE `pe` is there, and mapped here.
     pub(crate) fn has_log(self, pe: Pe) -> bool {
+        let is_there = || self.world.call_log().log_of(pe).is_of(self.world.job.id, pe);
+        if self.world.far_calls().is_far(pe) {
+            return is_there(); // a mirror in the own memory
+        }
         let member = self.world.members.member(pe);
         let is_mapped = pe == self.world.me() || member.node == self.world.segments.node_of(pe);
-        member.state != Life::NodeDead
-            && is_mapped
-            && self.world.call_log().log_of(pe).is_of(self.world.job.id, pe)
+        member.state != Life::NodeDead && is_mapped && is_there()
     }
 
     /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.

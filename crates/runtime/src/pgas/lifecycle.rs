@@ -42,6 +42,7 @@ pub fn init(requested: i32, frontend: Frontend, recover: fn(&'static World)) -> 
             RECOVER.get_or_init(|| recover);
             abort::watch(world);
             last::note_end_of_thread();
+            world.far_calls().send_always();
             STAGE.store(1, Ordering::Release);
             // The first checkpoint reports a fault seen here.
             let _ = world.barriers().barrier("shmem_init");

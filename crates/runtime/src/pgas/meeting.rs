@@ -19,7 +19,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::tree::meeting::{Meeting, MeetingStep};
 use raidshmem_core::tree::post::{self, FIRST, MeetingId, WORDS, Way};
 use raidshmem_core::tree::{Location, Tree};
-use raidshmem_core::view::{Member, State, View};
+use raidshmem_core::view::{State, View};
 use raidshmem_fabric::Write;
 use raidshmem_segment::mailbox;
 use raidshmem_sys::lock;
@@ -93,11 +93,13 @@ impl TreeMeetings<'_> {
     }
 
     fn tree(self, view: &View) -> Tree {
-        let place = |(pe, machine): (&Member, u32)| {
-            (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
+        let node = |pe: Pe| self.world.comm.homes().node_in(view, pe);
+        let place = |(pe, machine): (Pe, u32)| {
+            let is_alive = view.pes[pe.at()].state == State::Alive;
+            is_alive.then(|| Location { machine, node: node(pe) })
         };
-        let places: Vec<_> =
-            view.pes.iter().zip(self.world.topology().machines_of(view)).map(place).collect();
+        let machines = self.world.topology().machines_of(view);
+        let places: Vec<_> = Pe::all(machines.len()).zip(machines).map(place).collect();
         Tree::of(self.world.me(), &places)
     }
 

@@ -56,6 +56,7 @@ mod prelude;
 mod reading;
 mod records;
 mod rejoin;
+mod renewal;
 mod remote;
 mod replay;
 mod run_time;

@@ -24,7 +24,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::complain::complain;
-use super::world::far::now;
+use super::world::far::FarLogs;
 
 /// The smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -160,7 +160,7 @@ impl LogWriter<'_> {
     /// Returns a later time than any before in this log, and than any that another PE drew before:
     /// this PE may know everything with a smaller time.
     pub(super) fn tick(self) -> u64 {
-        self.know(now().max(self.world.local.cursor.time.get() + 1))
+        self.know(self.world.local.now().max(self.world.local.cursor.time.get() + 1))
     }
 
     /// Raises the time of this PE, which may know everything with a smaller one; returns it.
@@ -198,7 +198,8 @@ impl LogWriter<'_> {
         cursor.need.set(need);
         let is_too_long = u32::try_from(bytes).is_err();
         let limit = self.world.local.limit.load(Ordering::Relaxed);
-        if cursor.is_bare() || is_too_long || from + size > limit {
+        let kept = self.world.far_calls().mirrors().map_or(0, FarLogs::kept);
+        if cursor.is_bare() || is_too_long || from + size + kept > limit {
             self.leave_out(need);
             return None;
         }

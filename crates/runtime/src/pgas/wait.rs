@@ -117,6 +117,12 @@ impl Waits<'_> {
         plain_stores: bool,
         mut ready: impl FnMut() -> bool,
     ) {
+        let far = self.world.far_calls();
+        let _sending = far.send_while_waiting();
+        let mut ready = || {
+            far.depart_due();
+            ready()
+        };
         let (looks, offers) =
             if self.world.pace.oversubscribed { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
         let (mut offer, mut longer) = (0, None);

@@ -2,7 +2,8 @@
 //! own parity, as a local rollback needs them.
 //!
 //! ```text
-//! log        copied from the replica that a PE of another node keeps
+//! log        copied from the replica that a PE of another node keeps; between hosts also from the
+//!            records that others send again (`pgas/renewal.rs`)
 //! snapshot   decoded from the stores of the group's other members, as in every recovery
 //! parity     decoded too, since the live memory of the other members has changed since
 //! ```
@@ -35,7 +36,10 @@ pub(super) fn renew(world: &World) -> Result<bool, Reason> {
     if log.get(Word::Interval) != NO_INTERVAL {
         return Ok(false);
     }
-    let interval = log.fetch(&world.call_log().newest_replica().ok_or(Reason::NodeLost)?);
+    let interval = match world.log_meetings().renew_between_hosts() {
+        Some(renewed) => renewed?,
+        None => log.fetch(&world.call_log().newest_replica().ok_or(Reason::NodeLost)?),
+    };
     let number = CheckpointNumber(interval);
     rebuild_store(world, &world.grouping().groups_recorded(number), number)?;
     world.store.recovery.set_phase(Phase::Agreed(number));
@@ -95,8 +99,8 @@ fn len_of(
     (pe, number): (Pe, CheckpointNumber),
 ) -> Option<usize> {
     let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
-    let mapped = world.segments.if_mapped(pe).filter(|_| is_there)?;
-    mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
+    let records = is_there.then(|| world.grouping().records_of(pe)).flatten()?;
+    records.snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
 /// Returns the store contents of the own group's members, by place.
@@ -112,9 +116,10 @@ fn findings(
         if len_of(world, protection, view, (pe, number)) != Some(len) {
             return lost;
         }
-        let mapped = world.segments.if_mapped(pe).map(|mapped| mapped.header());
-        let slot = mapped.map(|header| &header.slots[protection.slot_of(number)]);
-        let has_parity = slot.is_some_and(|slot| slot.holds(world.job(), number).is_some());
+        let records = world.grouping().records_of(pe);
+        let slot = protection.slot_of(number);
+        let has_parity = records
+            .is_some_and(|records| records.slots[slot].holds(world.job(), number).is_some());
         StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
     };
     shape.members.iter().enumerate().map(finding).collect()

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::departures::{Departure, Departures};
+use super::replica::{Arrival, LogBytes, LogHead, LogReplica, newest};
 use super::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use crate::mutant::Mutant;
 use crate::quantity::{Incarnation, Pe};
@@ -21,9 +23,14 @@ pub trait MirrorPort {
     fn clear(&mut self, pe: Pe, interval: LogInterval);
     /// Sets the words of the mirror. Those of an earlier process change nothing.
     fn set_words(&mut self, pe: Pe, words: &LogWords);
-    /// Appends a record with the present time; None if there is no room: this PE then no longer
-    /// rolls back locally.
-    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize>;
+    /// Appends a record with this time, by default the present one. Returns its place and time;
+    /// None if there is no room: this PE then no longer rolls back locally.
+    fn append(
+        &mut self,
+        pe: Pe,
+        record: &NumberedRecord,
+        time: Option<u64>,
+    ) -> Option<(usize, u64)>;
     /// Links the meeting at `from` to the one before.
     fn link(&mut self, pe: Pe, last: Option<usize>, from: usize);
     /// Sets the last meeting of all PEs that the PE entered.
@@ -35,12 +42,18 @@ pub trait MirrorPort {
     fn change(&mut self, pe: Pe, from: Option<usize>, record: &NumberedRecord) -> u64;
     /// Returns the value found by the operation of the record at `from`.
     fn found(&self, pe: Pe, from: usize) -> u64;
+    /// Notes this value.
+    fn set_found(&mut self, pe: Pe, from: usize, old: u64);
     /// Reads blocks of own bytes: their offset, length, number, and distance.
     fn read(&self, at: u64, shape: (u64, u64, u64)) -> Vec<u8>;
     /// Notes in the own log that the PE has taken the records up to this number.
     fn set_acknowledged(&mut self, pe: Pe, number: u64);
     /// Returns that number.
     fn acknowledged(&self, pe: Pe) -> u64;
+    /// Returns the own process, and the end of the own log.
+    fn own_end(&self) -> (Incarnation, u64);
+    /// Returns the own log from byte `at` on.
+    fn own_records(&self, at: u64) -> (LogHead, LogBytes);
     /// Returns true if this rule is broken on purpose.
     fn breaks(&self, rule: Mutant) -> bool;
 }
@@ -81,6 +94,12 @@ struct FarLink {
     told: Option<Incarnation>,
     /// The process whose first words have been answered.
     answered: Option<Incarnation>,
+    /// True if the acknowledged records are kept until the next checkpoint, and those records.
+    keeps: bool,
+    kept: Vec<NumberedRecord>,
+    kept_bytes: usize,
+    /// The records that the PE has to send again: the times and the values found of old.
+    expected: VecDeque<Arrival>,
 }
 
 /// The links of a PE with all others.
@@ -93,22 +112,42 @@ pub struct FarLinks {
     links: Vec<FarLink>,
     held: VecDeque<(Pe, LogInterval, FarMessage)>,
     tickets: u64,
+    departures: Departures,
+    /// The replicas of the logs of other PEs.
+    replicas: BTreeMap<Pe, LogReplica>,
+    /// The answers to a request for the replica of the own log, by PE and process.
+    fetched: Option<BTreeMap<Pe, (Incarnation, Option<LogReplica>)>>,
 }
 
 impl FarLinks {
     /// Begins the links of a process whose predecessor left a log of this interval.
     pub fn new(n_pes: usize, own: LogInterval) -> FarLinks {
-        let (links, held) = (vec![FarLink::default(); n_pes], VecDeque::new());
-        FarLinks { own, open: false, links, held, tickets: 0 }
+        FarLinks {
+            own,
+            open: false,
+            links: vec![FarLink::default(); n_pes],
+            held: VecDeque::new(),
+            tickets: 0,
+            departures: Departures::default(),
+            replicas: BTreeMap::new(),
+            fetched: None,
+        }
     }
 
-    /// Counts a record that the predecessor left in the mirror of a PE's log.
-    pub fn count_kept(&mut self, pe: Pe, kind: Kind, from: usize) {
-        let link = &mut self.links[pe.at()];
-        (link.number, link.last) = (link.number + 1, Some(from));
-        if kind == Kind::Meeting {
-            link.meeting = Some(from);
-        }
+    /// Keeps all records for PE `pe` until the next checkpoint: its node may be lost.
+    pub fn keep_records(&mut self, pe: Pe) {
+        self.links[pe.at()].keeps = true;
+    }
+
+    /// Returns the bytes of the records kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.links.iter().map(|link| link.kept_bytes).sum()
+    }
+
+    /// Counts a record that the predecessor left in the mirror of a PE's log, at `from`.
+    pub fn count_kept(&mut self, kind: Kind, from: usize, arrival: Arrival) {
+        self.links[arrival.pe.at()].count(kind, from);
+        self.departures.count(arrival);
     }
 
     /// Returns the interval of the own log.
@@ -131,7 +170,12 @@ impl FarLinks {
             link.waiting.clear();
             link.found.clear();
             link.requests.clear();
+            link.kept.clear();
+            link.expected.clear();
+            link.kept_bytes = 0;
         }
+        self.departures.begin();
+        self.fetched = None;
         self.open(port)
     }
 
@@ -161,8 +205,12 @@ impl FarLinks {
         (interval, message): (LogInterval, &FarMessage),
     ) -> Admission {
         let (is_current, mirror) = (interval == self.own, port.interval(pe));
-        let number = self.links[pe.at()].number;
+        let FarLink { number, ref expected, .. } = self.links[pe.at()];
         match message {
+            FarMessage::Replicate(_)
+            | FarMessage::Replicated { .. }
+            | FarMessage::Fetch
+            | FarMessage::Replica(_) => Admission::Take,
             FarMessage::Done { .. } | FarMessage::Bytes { .. } if is_current => Admission::Take,
             FarMessage::Done { .. } | FarMessage::Bytes { .. } => Admission::Drop,
             _ if interval > self.own && port.breaks(Mutant::FarEarlyDropped) => Admission::Drop,
@@ -170,6 +218,10 @@ impl FarLinks {
             FarMessage::Words(_) if interval < mirror => Admission::Drop,
             FarMessage::Words(_) => Admission::Take,
             _ if !is_current || mirror != interval => Admission::Drop,
+            FarMessage::Record(record) if !expected.is_empty() => match record.number {
+                next if next == number + 1 => Admission::Take,
+                _ => Admission::Drop,
+            },
             _ if !self.open && !port.breaks(Mutant::FarNotHeld) => Admission::Hold,
             FarMessage::Record(_) if port.breaks(Mutant::FarTakenTwice) => Admission::Take,
             FarMessage::Record(record) if record.number <= number => Admission::Again,
@@ -221,7 +273,14 @@ impl FarLinks {
                 link.answer_words(port, words.incarnation)
             }
             FarMessage::Record(record) => {
-                let old = link.take_record(port, pe, &record);
+                let old = match link.expected.pop_front() {
+                    Some(arrival) => link.restore_record(port, &record, arrival),
+                    None => {
+                        let (old, time) = link.take_record(port, pe, &record);
+                        self.departures.count(Arrival { pe, time, old });
+                        old
+                    }
+                };
                 vec![FarMessage::Done { number: record.number, old }]
             }
             FarMessage::Read { ticket, at, block, blocks, step } => {
@@ -239,7 +298,106 @@ impl FarLinks {
                 }
                 Vec::new()
             }
+            FarMessage::Resend => link.all_records(),
+            FarMessage::Replicate(part) => {
+                let number = part.number;
+                let replica = LogReplica::with(self.replicas.remove(&pe), interval, part);
+                let Some(replica) = replica else { return Vec::new() };
+                self.replicas.insert(pe, replica);
+                vec![FarMessage::Replicated { number }]
+            }
+            FarMessage::Replicated { number } => {
+                self.departures.has(pe, number);
+                Vec::new()
+            }
+            FarMessage::Fetch => {
+                vec![FarMessage::Replica(self.replicas.get(&pe).cloned().map(Box::new))]
+            }
+            FarMessage::Replica(replica) => {
+                if let (Some(all), Some(process)) = (&mut self.fetched, link.told) {
+                    all.insert(pe, (process, replica.map(|replica| *replica)));
+                }
+                Vec::new()
+            }
         }
+    }
+
+    // ---- the replica of the own log -----------------------------------------------------------
+
+    /// Returns the PE that holds the replica of the own log.
+    pub fn holder(&self) -> Option<Pe> {
+        self.departures.holder()
+    }
+
+    /// Chooses the PE that holds it from now on; a new process of that PE has nothing.
+    pub fn replicate_to(&mut self, holder: Option<Pe>) {
+        self.departures.replicate_to(holder);
+    }
+
+    /// Adds a message of an interval for PE `to`, behind those before.
+    pub fn depart(&mut self, to: Pe, interval: LogInterval, message: FarMessage) {
+        self.departures.add(Departure { to, interval, message });
+    }
+
+    /// Returns true if messages have not left.
+    pub fn has_departures(&self) -> bool {
+        self.departures.is_any_left()
+    }
+
+    /// Returns the next message that leaves now, if any.
+    pub fn next_departure(&mut self, port: &impl MirrorPort) -> Option<Departure> {
+        self.departures.next(port, self.own)
+    }
+
+    /// Requests the replica of the own log from all PEs.
+    pub fn begin_fetch(&mut self) {
+        self.fetched = Some(BTreeMap::new());
+        self.links.iter_mut().for_each(|link| link.told = None);
+    }
+
+    /// Returns true if this process of PE `pe` has answered that request.
+    pub fn has_answered(&self, pe: Pe, process: Incarnation) -> bool {
+        let answer = self.fetched.as_ref().and_then(|all| all.get(&pe));
+        answer.is_some_and(|&(of, _)| of == process)
+    }
+
+    /// Returns the newest replica of all answers.
+    pub fn newest_replica(&mut self) -> Option<LogReplica> {
+        let all = self.fetched.take().unwrap_or_default();
+        newest(all.into_values().filter_map(|(_, replica)| replica))
+    }
+
+    /// Takes over the interval and the arrivals of the own log's replica: these PEs have to send
+    /// their records again.
+    pub fn begin_restore(
+        &mut self,
+        port: &mut impl MirrorPort,
+        (interval, arrivals): (LogInterval, Vec<Arrival>),
+        from: impl IntoIterator<Item = Pe>,
+    ) {
+        self.own = interval;
+        for pe in from {
+            port.clear(pe, interval);
+            let link = &mut self.links[pe.at()];
+            (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
+            link.told = None;
+            link.expected = arrivals.iter().copied().filter(|arrival| arrival.pe == pe).collect();
+        }
+        self.departures.restore(arrivals);
+    }
+
+    pub fn debug(&self) -> String {
+        format!("{:?}", self.links.iter().map(|l| (l.number, l.expected.len(), l.told, l.kept.len(), l.waiting.len())).collect::<Vec<_>>())
+    }
+
+    /// Returns true if all of these records are there.
+    pub fn is_restored(&self) -> bool {
+        self.links.iter().all(|link| link.expected.is_empty())
+    }
+
+    /// Returns true if a PE has begun a later interval.
+    pub fn is_behind(&self) -> bool {
+        self.held.iter().any(|&(_, interval, _)| interval > self.own)
     }
 
     // ---- departures ---------------------------------------------------------------------------
@@ -258,6 +416,7 @@ impl FarLinks {
         let number = link.sent;
         record.number = number;
         if number <= port.acknowledged(pe) && !fetches {
+            link.keep(record);
             return (number, None);
         }
         if fetches {
@@ -269,8 +428,11 @@ impl FarLinks {
     }
 
     /// Counts a record that was acknowledged to the predecessor of this process.
-    pub fn count_sent(&mut self, pe: Pe) {
-        self.links[pe.at()].sent += 1;
+    pub fn count_sent(&mut self, pe: Pe, mut record: NumberedRecord) {
+        let link = &mut self.links[pe.at()];
+        link.sent += 1;
+        record.number = link.sent;
+        link.keep(record);
     }
 
     /// Returns the value that the operation with this number found, if it is acknowledged.
@@ -330,7 +492,14 @@ impl FarLinks {
         if link.told.replace(process) == Some(process) {
             return None;
         }
-        Some(link.open_messages(port))
+        let mut messages = link.open_messages(port);
+        if self.fetched.is_some() {
+            messages.push(FarMessage::Fetch);
+        }
+        if self.departures.holder() == Some(pe) {
+            self.departures.replicate_to(Some(pe));
+        }
+        Some(messages)
     }
 }
 
@@ -342,7 +511,8 @@ impl FarLink {
         }
         let records = self.waiting.iter().cloned().map(FarMessage::Record);
         let open = self.requests.values().filter(|(_, answer)| answer.is_none());
-        records.chain(open.map(|(message, _)| message.clone())).collect()
+        let lacks = (!self.expected.is_empty()).then_some(FarMessage::Resend);
+        records.chain(open.map(|(message, _)| message.clone())).chain(lacks).collect()
     }
 
     /// Answers the words of a process: it may lack what was sent to its predecessor, and this PE's
@@ -355,9 +525,58 @@ impl FarLink {
         words.into_iter().chain(self.open_messages(port)).collect()
     }
 
-    /// Appends a record to the mirror, and then carries it out. Returns the value found.
-    fn take_record(&mut self, port: &mut impl MirrorPort, pe: Pe, record: &NumberedRecord) -> u64 {
-        let from = port.append(pe, record);
+    fn count(&mut self, kind: Kind, from: usize) {
+        (self.number, self.last) = (self.number + 1, Some(from));
+        if kind == Kind::Meeting {
+            self.meeting = Some(from);
+        }
+    }
+
+    /// Keeps an acknowledged record, if the PE may need it again.
+    fn keep(&mut self, record: NumberedRecord) {
+        if self.keeps {
+            self.kept_bytes += record.bytes();
+            self.kept.push(record);
+        }
+    }
+
+    /// Returns all records of this interval, in order.
+    fn all_records(&self) -> Vec<FarMessage> {
+        let mut records: Vec<_> = self.kept.iter().chain(&self.waiting).cloned().collect();
+        records.sort_by_key(|record| record.number);
+        records.into_iter().map(FarMessage::Record).collect()
+    }
+
+    /// Appends a record to the mirror that was in that of the predecessor. Returns the value found.
+    fn restore_record(
+        &mut self,
+        port: &mut impl MirrorPort,
+        record: &NumberedRecord,
+        Arrival { pe, time, old }: Arrival,
+    ) -> u64 {
+        let time = if port.breaks(Mutant::FarOrderForgotten) { None } else { Some(time) };
+        if let Some((from, _)) = port.append(pe, record, time) {
+            match record.record.kind {
+                Kind::Atomic => port.set_found(pe, from, old),
+                Kind::Meeting => port.link(pe, self.meeting, from),
+                _ => {}
+            }
+            self.count(record.record.kind, from);
+        }
+        self.number = record.number;
+        port.set_met(pe, record.met);
+        old
+    }
+
+    /// Appends a record to the mirror, and then carries it out. Returns the value found, and the
+    /// time.
+    fn take_record(
+        &mut self,
+        port: &mut impl MirrorPort,
+        pe: Pe,
+        record: &NumberedRecord,
+    ) -> (u64, u64) {
+        let (from, time) = port.append(pe, record, None).unzip();
         (self.number, self.last) = (record.number, from);
         let old = match record.record.kind {
             Kind::Put => {
@@ -375,7 +594,7 @@ impl FarLink {
         };
         port.set_met(pe, record.met);
         self.old = Some(old);
-        old
+        (old, time.unwrap_or_default())
     }
 
     fn done(&mut self, number: u64, old: u64) {
@@ -383,7 +602,9 @@ impl FarLink {
             *found = Some(old);
         }
         while self.waiting.front().is_some_and(|record| record.number <= number) {
-            self.bytes -= self.waiting.pop_front().map_or(0, |record| record.bytes());
+            let Some(record) = self.waiting.pop_front() else { break };
+            self.bytes -= record.bytes();
+            self.keep(record);
         }
     }
 }

@@ -26,6 +26,7 @@ use raidshmem_sys::fork::has_forked;
 use raidshmem_sys::lock;
 use tracing::info;
 
+use super::homes::Homes;
 use super::nodes::Nodes;
 use super::remote::Remote;
 use super::segments::Segments;
@@ -37,6 +38,7 @@ pub struct Communication {
     segments: &'static Segments,
     /// The engine between nodes; None if every PE is mapped.
     pub(in crate::pgas) remote: Option<Remote>,
+    homes: Homes,
     /// Operations in progress on PEs that are not mapped.
     pub(in crate::pgas) streams: Streams,
     /// The meetings of a barrier, in the joined view.
@@ -52,10 +54,11 @@ impl Communication {
     pub(in crate::pgas) fn new(
         segments: &'static Segments,
         remote: Option<Remote>,
+        homes: Homes,
     ) -> Communication {
         let (streams, nodes) = (Streams::new(segments.n_pes()), ArcSwap::default());
         let several = AtomicBool::new(false);
-        Communication { segments, remote, streams, nodes, several, epochs: Default::default() }
+        Communication { segments, remote, homes, streams, nodes, several, epochs: Default::default() }
     }
 
     /// Returns the meetings of a barrier.
@@ -249,7 +252,13 @@ impl Communication {
 
     /// Returns true if PE `pe` of `view` can be mapped here.
     pub(in crate::pgas) fn mappable(&self, view: &View, pe: Pe) -> bool {
-        !self.has_engine() || view.pes[pe.at()].node == view.pes[self.segments.me().at()].node
+        let node = |pe: Pe| self.homes.node_in(view, pe);
+        !self.has_engine() || node(pe) == node(self.segments.me())
+    }
+
+    /// Returns the nodes that PEs began on.
+    pub(in crate::pgas) fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// Returns true if the address of a remote PE of `view` has not arrived yet.

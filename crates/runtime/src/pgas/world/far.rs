@@ -2,22 +2,26 @@
 //! PEs (`core/replay/far.rs`).
 //!
 //! Messages are cut into fragments. A PE sends in two streams, that of the threads of the program
-//! and that of the engine, each in order.
+//! and that of the engine, each in order. What has to wait for the replica of the own log leaves in
+//! the first, by whichever thread is there (`pgas/far.rs`).
 //!
 //! Invariants: the mirrors lie in the own segment, so they outlive this process; only the holder of
 //! the lock writes them. No code calls the engine with that lock held, since the engine calls here.
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread::Thread;
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead, LogReplica};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord};
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::replicas;
 use raidshmem_fabric::TOLD_MAX;
 use raidshmem_segment::log::{Log, NO_INTERVAL, Word, bytes_for};
 use raidshmem_segment::{Segment, bytes};
@@ -72,6 +76,7 @@ struct Mirrors {
     limit: AtomicU64,
     need: AtomicU64,
     full: Arc<FullLog>,
+    skew: Arc<AtomicU64>,
 }
 
 /// The mirrors of far PEs, and the messages to them.
@@ -80,20 +85,36 @@ pub(in crate::pgas) struct FarLogs {
     mirrors: Mirrors,
     links: Mutex<FarLinks>,
     partial: Mutex<Vec<[Partial; 2]>>,
-    /// Held by a thread of the program while it sends, so that messages leave in order.
+    /// Held by a thread while it sends, so that messages leave in order.
     pub sending: Mutex<()>,
+    /// True if this PE has a replica of its log: it began alone on its host.
+    has_replica: bool,
+    /// True if messages may leave that no thread has looked for yet.
+    due: AtomicBool,
+    /// The number of threads that wait in the library, and send meanwhile.
+    pub waiters: AtomicUsize,
+    /// The thread that sends while no other does.
+    pub sender: OnceLock<Thread>,
+    /// Bytes of the records kept for PEs that may be lost with their hosts.
+    kept: AtomicU64,
 }
 
 impl FarLogs {
     /// Takes over the mirrors of the predecessor if they are `kept`.
     pub fn new(
         own: &'static Segment,
-        (me, n_pes, job): (Pe, usize, u64),
+        (me, job, homes): (Pe, u64, &[u32]),
         (incarnation, kept): (Incarnation, bool),
-        full: Arc<FullLog>,
+        (full, skew): (Arc<FullLog>, Arc<AtomicU64>),
     ) -> FarLogs {
-        let interval = if kept { interval_of(&own.log(n_pes)) } else { LogInterval::default() };
+        let (n_pes, alone) = (homes.len(), replicas::alone(homes));
+        let log = own.log(n_pes);
+        // A predecessor that was restoring the log has left a part.
+        let kept = kept && log.get(Word::Interval) != NO_INTERVAL;
+        let interval = if kept { interval_of(&log) } else { LogInterval::default() };
         let mut links = FarLinks::new(n_pes, interval);
+        Pe::all(n_pes).filter(|pe| alone[pe.at()]).for_each(|pe| links.keep_records(pe));
+        let mut last = if kept { last_time(&log) } else { 0 };
         for pe in Pe::all(n_pes) {
             let mirror = own.mirror(pe, n_pes);
             if !kept || !mirror.is_of(job, pe) {
@@ -102,14 +123,39 @@ impl FarLogs {
             }
             let mut at = 0;
             while let Some(found) = mirror.read(at) {
-                links.count_kept(pe, found.record.kind, found.from);
-                at = found.next;
+                let (time, old) = (found.record.time, mirror.found(found.from).old);
+                links.count_kept(found.record.kind, found.from, Arrival { pe, time, old });
+                (at, last) = (found.next, last.max(time));
             }
         }
         let (limit, need) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        let mirrors = Mirrors { own, me, incarnation, n_pes, job, limit, need, full };
-        let partial = Mutex::new(vec![Default::default(); n_pes]);
-        FarLogs { mirrors, links: Mutex::new(links), partial, sending: Mutex::default() }
+        let mirrors = Mirrors { own, me, incarnation, n_pes, job, limit, need, full, skew };
+        let has_replica = alone[me.at()];
+        if has_replica {
+            mirrors.follow(last);
+        }
+        FarLogs {
+            mirrors,
+            links: Mutex::new(links),
+            partial: Mutex::new(vec![Default::default(); n_pes]),
+            sending: Mutex::default(),
+            has_replica,
+            due: AtomicBool::new(false),
+            waiters: AtomicUsize::new(0),
+            sender: OnceLock::new(),
+            kept: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns true if this PE has a replica of its log, for which its messages wait.
+    pub fn has_replica(&self) -> bool {
+        self.has_replica
+    }
+
+    /// Returns the bytes of the records kept for PEs that may be lost with their hosts.
+    #[inline]
+    pub fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
     }
 
     /// Returns the mirror of the log of PE `pe`.
@@ -147,6 +193,7 @@ impl FarLogs {
     /// Begins an interval of the own log. Returns the answers to what has waited for it.
     pub fn begin(&self, own: LogInterval) -> Vec<(Pe, FarMessage)> {
         self.mirrors.need.store(0, Ordering::Relaxed);
+        self.kept.store(0, Ordering::Relaxed);
         self.links().begin(&mut &self.mirrors, own)
     }
 
@@ -157,7 +204,9 @@ impl FarLogs {
 
     /// Numbers a record for PE `pe`. Returns the message to send, if any.
     pub fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> (u64, Option<FarMessage>) {
-        self.links().send(&&self.mirrors, pe, record, fetches)
+        let mut links = self.links();
+        self.kept.store(links.kept_bytes() as u64, Ordering::Relaxed);
+        links.send(&&self.mirrors, pe, record, fetches)
     }
 
     /// Returns the messages for a new process of PE `pe`, if it has not been sent them.
@@ -165,19 +214,75 @@ impl FarLogs {
         self.links().untold(&&self.mirrors, pe, process)
     }
 
-    /// Cuts a message of the program's thread into fragments.
-    pub fn fragments(&self, message: &FarMessage) -> Vec<Vec<u8>> {
-        let interval = self.links().interval();
-        fragments(interval, message, 0)
+    /// Adds a message for PE `pe`, behind those before.
+    pub fn depart(&self, pe: Pe, message: FarMessage) {
+        let mut links = self.links();
+        let interval = links.interval();
+        links.depart(pe, interval, message);
     }
 
-    /// Receives a fragment from this process of PE `pe`. Returns the fragments of the answer.
+    /// Returns the PE that the next message is for, and its fragments, if one leaves now.
+    pub fn next_departure(&self) -> Option<(Pe, Vec<Vec<u8>>)> {
+        let departure = self.links().next_departure(&&self.mirrors)?;
+        Some((departure.to, fragments(departure.interval, &departure.message, 0)))
+    }
+
+    /// Returns true if messages may leave now that no thread has looked for yet.
+    #[inline]
+    pub fn take_due(&self) -> bool {
+        self.due.load(Ordering::SeqCst) && self.due.swap(false, Ordering::SeqCst)
+    }
+
+    /// Receives a fragment from this process of PE `pe`. Returns the fragments of the answers that
+    /// leave at once.
     pub fn receive(&self, pe: Pe, incarnation: Incarnation, fragment: &[u8]) -> Vec<Vec<u8>> {
         let whole = self.joined(pe, incarnation, fragment);
         let sealed = whole.and_then(|whole| postcard::from_bytes::<Sealed<_>>(&whole).ok());
         let Some(Sealed { interval, message }) = sealed else { return Vec::new() };
-        let answers = self.links().receive(&mut &self.mirrors, pe, (interval, message));
-        answers.iter().flat_map(|answer| fragments(interval, answer, BACK)).collect()
+        let mut links = self.links();
+        let answers = links.receive(&mut &self.mirrors, pe, (interval, message));
+        if !self.has_replica {
+            return answers.iter().flat_map(|answer| fragments(interval, answer, BACK)).collect();
+        }
+        let (wait, leave): (Vec<_>, Vec<_>) = answers.into_iter().partition(FarMessage::waits);
+        wait.into_iter().for_each(|answer| links.depart(pe, interval, answer));
+        let is_due = links.has_departures();
+        drop(links);
+        if is_due {
+            self.due.store(true, Ordering::SeqCst);
+            // A thread that waits is woken by what has arrived, and looks again when it leaves.
+            if self.waiters.load(Ordering::SeqCst) == 0 {
+                self.sender.get().into_iter().for_each(Thread::unpark);
+            }
+        }
+        leave.iter().flat_map(|answer| fragments(interval, answer, BACK)).collect()
+    }
+
+    // ---- the replica of the own log -----------------------------------------------------------
+
+    /// Chooses the PE that holds the replica, given the node of each living PE.
+    pub fn choose_holder(&self, nodes: &[Option<u32>]) {
+        let mut links = self.links();
+        let holder = replicas::holder(nodes, self.mirrors.me, links.holder());
+        if self.has_replica && holder != links.holder() {
+            links.replicate_to(holder);
+        }
+    }
+
+    /// Writes a replica to the own log, which does not show its interval yet. Returns false if it
+    /// does not fit.
+    pub fn restore(&self, replica: &LogReplica) -> bool {
+        let log = self.mirrors.own.log(self.mirrors.n_pes);
+        let is_whole = log.restore(replica.interval.era, &replica.head, &replica.records);
+        let arrived = replica.arrivals.iter().map(|arrival| arrival.time);
+        self.mirrors.follow(arrived.max().unwrap_or_default().max(last_time(&log)));
+        is_whole
+    }
+
+    /// Empties the mirrors of these PEs, which have to send their records again.
+    pub fn begin_restore(&self, replica: LogReplica, from: impl Iterator<Item = Pe>) {
+        let of = (replica.interval, replica.arrivals);
+        self.links().begin_restore(&mut &self.mirrors, of, from);
     }
 
     /// Adds a fragment to those before; returns the message that it completes.
@@ -202,6 +307,11 @@ impl FarLogs {
 }
 
 impl Mirrors {
+    /// Makes all later times follow this one.
+    fn follow(&self, last: u64) {
+        self.skew.fetch_max((last + 1).saturating_sub(now()), Ordering::Relaxed);
+    }
+
     #[inline]
     fn of(&self, pe: Pe) -> Log<'static> {
         self.own.mirror(pe, self.n_pes)
@@ -263,7 +373,12 @@ impl MirrorPort for &Mirrors {
         }
     }
 
-    fn append(&mut self, pe: Pe, record: &NumberedRecord) -> Option<usize> {
+    fn append(
+        &mut self,
+        pe: Pe,
+        record: &NumberedRecord,
+        time: Option<u64>,
+    ) -> Option<(usize, u64)> {
         let (mirror, head) = (self.of(pe), record.record);
         if !self.has_room(&mirror, &head) {
             let bytes = self.need.load(Ordering::Relaxed);
@@ -280,8 +395,9 @@ impl MirrorPort for &Mirrors {
             }
             _ => mirror.write_payload(from, record.payload.get(..len).unwrap_or_default()),
         }
-        mirror.append(from, &LogRecord { time: now(), ..head });
-        Some(from)
+        let time = time.unwrap_or_else(|| now() + self.skew.load(Ordering::Relaxed));
+        mirror.append(from, &LogRecord { time, ..head });
+        Some((from, time))
     }
 
     fn link(&mut self, pe: Pe, last: Option<usize>, from: usize) {
@@ -314,6 +430,10 @@ impl MirrorPort for &Mirrors {
         self.of(pe).found(from).old
     }
 
+    fn set_found(&mut self, pe: Pe, from: usize, old: u64) {
+        self.of(pe).set_found(from, AtomicOutcome { old, seen: 0 });
+    }
+
     fn read(&self, at: u64, (block, blocks, step): (u64, u64, u64)) -> Vec<u8> {
         let block = |nth: u64| bytes::read(self.own, at + nth * step, block);
         (0..blocks).filter_map(block).flatten().collect()
@@ -328,9 +448,32 @@ impl MirrorPort for &Mirrors {
         log.has_taken(pe, log.get(Word::Interval))
     }
 
+    fn own_end(&self) -> (Incarnation, u64) {
+        (self.incarnation, self.own.log(self.n_pes).get(Word::Tail))
+    }
+
+    fn own_records(&self, at: u64) -> (LogHead, LogBytes) {
+        let log = self.own.log(self.n_pes);
+        let records = log.records_from(at as usize);
+        (log.head(), records)
+    }
+
     fn breaks(&self, rule: Mutant) -> bool {
         breaks(rule)
     }
+}
+
+/// Returns the latest time of the records of a log, and of what its owner learned by them.
+fn last_time(log: &Log) -> u64 {
+    let (mut at, mut last) = (0, 0);
+    while let Some(found) = log.read(at) {
+        let seen = match found.record.kind {
+            Kind::Atomic => log.found(found.from).seen,
+            _ => 0,
+        };
+        (at, last) = (found.next, last.max(found.record.time).max(seen));
+    }
+    last
 }
 
 /// Returns the interval of a log.
@@ -339,7 +482,7 @@ pub(in crate::pgas) fn interval_of(log: &Log) -> LogInterval {
 }
 
 /// Reads the clock by which records have their times.
-pub(in crate::pgas) fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::grouped::GroupedCheckpoints;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::view::View;
-use raidshmem_segment::Segment;
+use raidshmem_core::view::{State, View};
+use raidshmem_fabric::Read;
+use raidshmem_segment::header::StoreRecords;
 use raidshmem_sys::lock;
 
 use super::World;
@@ -96,14 +97,29 @@ impl Grouping<'_> {
     /// Returns the groups of checkpoint `number`, from the records in the memory of all PEs. This
     /// PE rolls back to it locally, so it stays the last one meanwhile.
     pub(crate) fn groups_recorded(self, number: CheckpointNumber) -> Arc<Protection> {
-        let (segments, me) = (self.world.segments, self.world.me());
-        let others = Pe::all(self.world.n_pes()).filter(|&pe| pe != me);
-        let others = others.filter_map(|pe| segments.if_mapped(pe)).map(Segment::header);
-        let headers = std::iter::once(segments.own().header()).chain(others);
-        let records = headers.flat_map(|header| &header.slots);
+        let all = Pe::all(self.world.n_pes()).filter_map(|pe| self.records_of(pe));
+        let records = all.flat_map(|records| records.slots);
         let records = records.filter_map(|record| record.grouped(self.world.job()));
         let job = (&self.world.settings, &self.world.job.domains);
         lock(&self.world.store.groups).recorded(job, records, number)
+    }
+
+    /// Returns the records of the store of PE `pe`; None if it was lost with its node.
+    pub(crate) fn records_of(self, pe: Pe) -> Option<StoreRecords> {
+        let world = self.world;
+        if pe == world.me() {
+            return Some(world.segments.own().header().records());
+        }
+        if world.members.member(pe).state == State::NodeDead {
+            return None;
+        }
+        if let Some(mapped) = world.segments.if_mapped(pe) {
+            return Some(mapped.header().records());
+        }
+        let mut bytes = [0; StoreRecords::BYTES];
+        let offset = world.segments.layout().store + StoreRecords::AT;
+        world.transfers().pull(&mut [Read { pe, offset, into: &mut bytes }]);
+        Some(StoreRecords::of(&bytes))
     }
 
     /// Reports the groups that protect checkpoint `number`, unless they are the initial ones.

@@ -14,7 +14,7 @@ use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
 
 use super::super::complain::FullLog;
-use super::far::FarLogs;
+use super::far::{FarLogs, now};
 
 /// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
@@ -177,6 +177,9 @@ pub struct Local {
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
     /// The mirrors of the logs of far PEs, if there is an engine.
     pub(in crate::pgas) far: Option<Arc<FarLogs>>,
+    /// The time by which the clock of the logs is ahead of that of the host: records that were
+    /// made on another host may be later.
+    pub(in crate::pgas) skew: Arc<AtomicU64>,
 }
 
 impl Local {
@@ -202,6 +205,7 @@ impl Local {
             said_need: AtomicBool::new(false),
             never: Mutex::new(None),
             far: None,
+            skew: Arc::default(),
         }
     }
 
@@ -224,6 +228,12 @@ impl Local {
             true => futex::light_fence(),
             false => fence(Ordering::SeqCst),
         }
+    }
+
+    /// Reads the clock by which records have their times.
+    #[inline]
+    pub(in crate::pgas) fn now(&self) -> u64 {
+        now() + self.skew.load(Ordering::Relaxed)
     }
 
     /// Returns the log mode. Relaxed: one thread at a time calls the library.

@@ -34,6 +34,7 @@ pub mod fewer;
 pub mod finish;
 pub mod groups;
 pub mod guarded;
+pub mod homes;
 pub mod local;
 pub mod meetings;
 pub mod members;
@@ -151,10 +152,12 @@ impl World {
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
         self.grouping().note_places(view);
-        let mut living = view.pes.iter().filter(|pe| pe.state == State::Alive);
-        let first = living.next().map(|pe| pe.node);
-        let several = living.any(|pe| Some(pe.node) != first);
-        self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()), several);
+        let homes = self.comm.homes();
+        let mut living =
+            Pe::all(self.n_pes()).filter(|pe| view.pes[pe.at()].state == State::Alive);
+        let first = living.next().map(|pe| homes.node_in(view, pe));
+        let several = living.any(|pe| Some(homes.node_in(view, pe)) != first);
+        self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine(), homes), several);
         self.call_sites().join_diverged();
     }
 
@@ -165,9 +168,11 @@ impl World {
         let Some(channel) = self.members.channel() else { return };
         self.comm.fence_off(view);
         let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive;
-        Pe::all(self.n_pes())
-            .filter(alive)
-            .for_each(|pe| self.segments.move_to(pe, view.pes[pe.at()].node));
+        let own = (self.me(), self.members.node());
+        Pe::all(self.n_pes()).filter(alive).for_each(|pe| {
+            let node = self.comm.homes().mapped_node(own, pe, view.pes[pe.at()].node);
+            self.segments.move_to(pe, node);
+        });
         let lacks = |pe: Pe| match self.comm.has_engine() {
             true => self.comm.awaits_address(view, pe),
             false => !self.segments.has(view.pes[pe.at()].node),

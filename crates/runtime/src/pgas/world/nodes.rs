@@ -8,6 +8,8 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::rounds::{Counter, counters};
 use raidshmem_core::view::View;
 
+use super::homes::Homes;
+
 /// A view from the perspective of a barrier.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
@@ -25,8 +27,8 @@ pub struct Nodes {
 
 impl Nodes {
     /// Returns the nodes of `view` as PE `me` sees them; one node if there is no engine.
-    pub fn of(view: &View, me: Pe, engine: bool) -> Nodes {
-        let node = |pe: Pe| if engine { view.pes[pe.at()].node } else { 0 };
+    pub fn of(view: &View, me: Pe, engine: bool, homes: &Homes) -> Nodes {
+        let node = |pe: Pe| if engine { homes.node_in(view, pe) } else { 0 };
         let all = || Pe::all(view.pes.len());
         let mut seen = BTreeSet::new();
         let leaders: Vec<Pe> = all().filter(|&pe| seen.insert(node(pe))).collect();
@@ -72,14 +74,15 @@ mod tests {
             number: ViewNumber(1),
             pes: on.iter().map(|&node| Member::first(node)).collect(),
         };
+        let homes = Homes::default();
         for (me, node) in on.iter().enumerate() {
-            let nodes = Nodes::of(&view, Pe::of(me), true);
+            let nodes = Nodes::of(&view, Pe::of(me), true, &homes);
             assert_eq!(nodes.leaders, [0, 1, 3].map(Pe));
             assert_eq!(on[nodes.leaders[nodes.index].at()], *node);
             assert_eq!(nodes.here[nodes.place], Pe::of(me));
             assert!(nodes.here.contains(&nodes.leaders[nodes.index]));
             assert!(nodes.here.iter().all(|&pe| on[pe.at()] == *node));
-            let one = Nodes::of(&view, Pe::of(me), false);
+            let one = Nodes::of(&view, Pe::of(me), false, &homes);
             assert_eq!((one.leaders.as_slice(), one.here.len()), ([Pe(0)].as_slice(), on.len()));
         }
     }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::pgas::boot::THREAD_MULTIPLE;
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{Collectives, Fabric};
 use raidshmem_core::view::View;
 
@@ -54,7 +55,7 @@ impl Topology<'_> {
         }
         let view = self.world.members.joined_view();
         let view = view.as_ref()?;
-        Some(pes.map(|pe| view.pes[pe].node).collect())
+        Some(pes.map(|pe| self.world.comm.homes().node_in(view, Pe::of(pe))).collect())
     }
 
     /// Returns the machine of each PE of `view`.
