@@ -10,7 +10,7 @@
  * returned the right data. PE 0 prints it, and the victim the number of its calls.
  *
  * what: again    the first substitute kills itself too, in its next call
- *       node     it kills its agent, with which its node ends
+ *       node     it kills its agent, with which its node ends, then or at that point
  *       others   as turn() defines them
  */
 #ifndef LOCAL_ROLLBACK_H
@@ -76,6 +76,7 @@ int main(int argc, char **argv) {
             break;
         if (own->dies && own->at < 0 && own->me == own->victim && !delay) {
             delay = own->at * -1000L;
+            kill_instead = is(own, "node") ? getppid() : 0;
             pthread_t thread;
             pthread_create(&thread, NULL, kill_later, &delay);
         }

@@ -113,6 +113,21 @@ impl Subject {
         }
     }
 
+    /// Like [`Subject::dies_before_calls`], with the node on which the PE is alone: between two
+    /// checkpoints, nobody else rolls back.
+    pub fn is_lost_before_calls(&self, victim: usize, each: usize, most: usize) {
+        let calls: Vec<u32> = (1..=self.calls()).step_by(each).collect();
+        let mut alone = 0;
+        for call in sample_long(calls, most, 2 * most) {
+            let outcome = self.run(&[&victim.to_string(), &call.to_string(), "node"]);
+            self.right(&outcome);
+            outcome.says(&format!("was lost with PE {victim}"));
+            for_a_reason(&outcome);
+            alone += outcome.count(LOCAL);
+        }
+        assert!(2 * alone > most, "{alone} of at least {most} rolled back locally");
+    }
+
     /// Kills a substitute in its replay, halfway and `more` calls later.
     pub fn dies_again(&self, more: u32) {
         let half = self.calls() / 2;

@@ -1,12 +1,12 @@
 //! Local rollback of PEs on nodes that do not map each other, over each network between them: the
-//! programs of the other tests. A process that dies rolls back locally; the loss of a node takes
-//! all back.
+//! programs of the other tests. A process that dies rolls back locally, and a PE that is lost with
+//! its node, if it is alone there.
 
 use super::local_rollback::{
     ALL, LOCAL, PES, Subject, all_went, for_a_reason, rolled_back_locally,
 };
-use super::local_rollback_pairs::{case, parts, run_over};
-use super::support::{networks, sample_long};
+use super::local_rollback_pairs::{CALLS, case, parts, run_over};
+use super::support::{Job, networks, program, sample_long};
 
 /// The programs over one network: each with a node for each PE, and with two of three PEs on one.
 struct Hosts {
@@ -115,10 +115,79 @@ fn two_pes_die_before_any_of_their_calls_between_hosts() {
     }
 }
 
+/// After the first call, a barrier, all have left the checkpoint.
 #[test]
-fn the_loss_of_a_host_takes_all_back() {
+fn a_pe_is_lost_with_its_host_before_each_of_its_calls() {
+    for Hosts { fabric, share, .. } in hosts() {
+        let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
+        for (pe, call) in sample_long(all.collect(), 8 / share, 33 / share) {
+            let outcome = run_over(fabric, "node", [pe, (pe + 1) % PES], case(call, 1), PES);
+            rolled_back_locally(&outcome, 1);
+            outcome.says(&format!("was lost with PE {pe}")).says("rebuilt from PEs");
+        }
+    }
+}
+
+#[test]
+fn words_and_teams_on_a_host_that_is_lost() {
+    for Hosts { plain, words, teams, share, .. } in hosts() {
+        plain[0].is_lost_before_calls(1, 7, 4 / share);
+        words[0].is_lost_before_calls(1, 11, 4 / share);
+        words[0].is_lost_before_calls(0, 11, 4 / share);
+        teams[0].is_lost_before_calls(2, 5, 4 / share);
+    }
+}
+
+/// In the midst of an operation, too: another PE knows of it only if the replica does.
+#[test]
+fn a_host_is_lost_anywhere_in_a_call() {
+    for Hosts { words, teams, share, .. } in hosts() {
+        let all = (1..=60).flat_map(|step| [&words[0], &teams[0]].map(|on| (step, on)));
+        let mut alone = 0;
+        for (step, subject) in sample_long(all.collect(), 6 / share, 40 / share) {
+            let outcome = subject.run(&["1", &format!("-{}", 300 + 350 * step), "node"]);
+            subject.right(&outcome);
+            // The checkpoint may not have a replica yet.
+            let without = outcome.count("its node is lost, and its logs with it");
+            let checkpoint = outcome.count("a checkpoint was being made");
+            outcome.check(outcome.count(ALL) == without + checkpoint, "another reason");
+            alone += outcome.count(LOCAL);
+        }
+        assert!(alone > 0, "all PEs rolled back each time");
+    }
+}
+
+/// The substitute of the process keeps the replica of its log complete.
+#[test]
+fn a_pe_whose_process_has_died_is_lost_with_its_host() {
     for Hosts { fabric, .. } in hosts() {
-        let outcome = run_over(fabric, "node", [1, 2], case(6, 1), PES);
+        let outcome = run_over(fabric, "twice", [1, 2], case(4, 9), PES);
+        let away = outcome.count("its node is lost while another PE rolls back");
+        outcome.says("was lost with PE 1");
+        outcome.check(outcome.count(ALL) == away, "another reason");
+    }
+}
+
+#[test]
+fn a_process_dies_while_a_pe_comes_back_on_another_host() {
+    for Hosts { fabric, share, .. } in hosts() {
+        let all = [(6, 2), (9, 9), (12, 5), (4, 3)];
+        for &(i, j) in all.iter().take(4 / share) {
+            let outcome = run_over(fabric, "then", [1, 2], case(i, j), PES);
+            for_a_reason(&outcome);
+        }
+    }
+}
+
+/// Two PEs that map each other are lost at once.
+#[test]
+fn a_host_with_two_pes_takes_all_back() {
+    for Hosts { fabric, .. } in hosts() {
+        let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
+        let job = job.args(&["--verbose", "--nodes", "2", "--fabric", fabric]);
+        let job = job.args(&["--group", "2"]);
+        let outcome = job.program(&program("local_rollback_teams"), &["1", "20", "node"]).run();
+        outcome.status(0);
         all_went(&outcome, "its node is lost, and its logs with it");
     }
 }

@@ -8,7 +8,7 @@ use super::local_rollback::{ALL, LOCAL, PES, for_a_reason, rolled_back_locally, 
 use super::support::{Job, Outcome, program, sample_long};
 
 /// Calls of an interval.
-const CALLS: usize = 12;
+pub const CALLS: usize = 12;
 /// Every pair of calls.
 const PAIRS: usize = CALLS * CALLS;
 /// Pairs per job.

@@ -304,8 +304,7 @@ impl StoreRecords {
     pub fn of(bytes: &[u8; StoreRecords::BYTES]) -> StoreRecords {
         let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut word = || AtomicU64::new(words.next().unwrap_or_default());
-        let mut entry =
-            || SealEntry { number: word(), len: word(), places: word(), seal: word() };
+        let mut entry = || SealEntry { number: word(), len: word(), places: word(), seal: word() };
         let mut record = || RegionRecord { entries: [entry(), entry()] };
         StoreRecords { snapshots: [record(), record()], slots: [record(), record()] }
     }

@@ -6,7 +6,8 @@
 
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
-use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::links::FarLinks;
+use raidshmem_core::replay::far::port::MirrorPort;
 use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord, Stage};
@@ -98,7 +99,7 @@ impl MirrorPort for Mirrors<'_> {
         let time = time.unwrap_or(*clock);
         let entry = Entry {
             record: LogRecord { time, ..record.record },
-            payload: record.payload.clone(),
+            payload: record.payload.to_vec(),
             compared: record.compared,
             state: Carried::Begun,
             found: AtomicOutcome::default(),
@@ -173,6 +174,8 @@ impl MirrorPort for Mirrors<'_> {
         let head = LogHead { met: log.met, ..LogHead::default() };
         (head, LogBytes { at, last, bytes: bytes(&words) })
     }
+
+    fn note_dropped(&mut self, _: Pe, _: u64) {}
 
     fn breaks(&self, rule: Mutant) -> bool {
         self.job.broken == Some(rule) || mutant::breaks(rule)
@@ -387,7 +390,7 @@ impl Caller<'_> {
         payload: &[u8],
         (compared, fetches): (u64, bool),
     ) -> Result<u64, Stop> {
-        let (payload, pe) = (payload.to_vec(), record.target());
+        let (payload, pe) = (payload.into(), record.target());
         self.shared(|sight| {
             let met = if record.kind == Kind::Meeting { record.at } else { 0 };
             let record = NumberedRecord { number: 0, record, compared, payload, met };

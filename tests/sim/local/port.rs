@@ -13,6 +13,7 @@ use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::far::NumberedRecord;
+use raidshmem_core::replay::far::links::FarLinks;
 use raidshmem_core::replay::log::{
     AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by,
 };
@@ -23,6 +24,7 @@ use raidshmem_core::replay::port::{CallPort, LogMode, MeetingPort};
 use raidshmem_core::update::WordAt;
 use raidshmem_core::view::{Member, State as Life};
 
+use super::far::Mirrors;
 use super::job::Job;
 use super::state::{At, Entry, Log, Process};
 
@@ -393,11 +395,13 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Stop> {
-        let (to, payload) = (record.target(), Vec::new());
+        let (to, payload) = (record.target(), [].into());
         let record = NumberedRecord { number: 0, record, compared, payload, met: 0 };
         self.private(|sight| {
-            let links = sight.own_mut().links.as_mut();
-            links.into_iter().for_each(|links| links.count_sent(to, record.clone()));
+            let count = |links: &mut FarLinks, port: &mut Mirrors| {
+                links.count_sent(port, to, record);
+            };
+            sight.job.with_links(sight.process, count);
             Ok(())
         })
     }

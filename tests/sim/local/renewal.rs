@@ -105,13 +105,11 @@ impl RenewalPort for Caller<'_> {
         })
     }
 
-    fn await_records(&mut self) -> Result<bool, Stop> {
+    fn await_records(&mut self) -> Result<Option<Reason>, Stop> {
         self.finds(|sight| {
             let links = sight.own().links.as_ref().expect("it has its number");
-            match links.is_behind() {
-                true => Some(false),
-                false => links.is_restored().then_some(true),
-            }
+            let obstacle = links.obstacle();
+            (links.is_restored() || obstacle.is_some()).then_some(obstacle)
         })
     }
 

@@ -30,14 +30,18 @@
 #![allow(missing_docs)] // the comment of each message covers its fields
 
 pub mod departures;
+mod link;
 pub mod links;
+pub mod port;
 pub mod renewal;
 pub mod replica;
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use self::replica::{LogReplica, ReplicaPart};
-use super::log::{LogRecord, Stage};
+use super::log::{Kind, LogRecord, Stage};
 use crate::quantity::Incarnation;
 
 /// The interval of a log: era, and checkpoint that it begins at. Later intervals are greater.
@@ -72,9 +76,9 @@ pub struct NumberedRecord {
     pub record: LogRecord,
     /// The value that an atomic operation compares with.
     pub compared: u64,
-    /// The payload, except that of an atomic operation.
+    /// The payload, except that of an atomic operation; that of a meeting is one for all members.
     #[serde(with = "crate::bulk")]
-    pub payload: Vec<u8>,
+    pub payload: Arc<[u8]>,
     /// The word of this meeting of all PEs; 0 in other records.
     pub met: u64,
 }
@@ -83,6 +87,15 @@ impl NumberedRecord {
     /// Returns the bytes that it counts for while it is under way.
     pub fn bytes(&self) -> usize {
         size_of::<NumberedRecord>() + self.payload.len()
+    }
+
+    /// Returns the bytes that it counts for while it is kept: the own log has a contribution to a
+    /// meeting, too.
+    pub fn kept_bytes(&self) -> usize {
+        match self.record.kind {
+            Kind::Meeting => size_of::<NumberedRecord>(),
+            _ => self.bytes(),
+        }
     }
 }
 
@@ -113,6 +126,8 @@ pub enum FarMessage {
     Replica(Option<Box<LogReplica>>),
     /// A request for all records of this interval.
     Resend,
+    /// The refusal, because they need this many bytes: more than are kept.
+    Dropped { bytes: u64 },
 }
 
 impl FarMessage {
@@ -124,7 +139,8 @@ impl FarMessage {
             | FarMessage::Record(_)
             | FarMessage::Read { .. }
             | FarMessage::Done { .. }
-            | FarMessage::Bytes { .. } => true,
+            | FarMessage::Bytes { .. }
+            | FarMessage::Dropped { .. } => true,
             FarMessage::Replicate(_)
             | FarMessage::Replicated { .. }
             | FarMessage::Fetch

@@ -5,6 +5,8 @@
 //! chosen. The newest replica of a log is complete: a substitute writes to that of its
 //! predecessor, too.
 
+use std::collections::BTreeMap;
+
 use crate::mutant::Mutant;
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 
@@ -60,8 +62,9 @@ pub fn holders(node_of: &[u32]) -> Option<Vec<Pe>> {
 /// Between hosts only such a PE has a replica of its log: every message that leaves a node would
 /// else wait for the logs of all its PEs.
 pub fn alone(node_of: &[u32]) -> Vec<bool> {
-    let count = |node| node_of.iter().filter(|&&at| at == node).count();
-    node_of.iter().map(|&node| count(node) == 1).collect()
+    let mut count = BTreeMap::new();
+    node_of.iter().for_each(|node| *count.entry(node).or_insert(0) += 1);
+    node_of.iter().map(|node| count[node] == 1).collect()
 }
 
 /// Returns the PE that holds the replica of the log of PE `me` between hosts, given the node of

@@ -256,11 +256,9 @@ fn logging(
     if is_on {
         let kept = take_over_log(own, whose, incarnation, &local);
         let full = Arc::clone(&local.said_full);
-        let far = || {
-            let whose = (whose.0, job.id, &*job.node_of);
-            let process = (incarnation, kept);
-            Arc::new(FarLogs::new(own, whose, process, (full, Arc::clone(&local.skew))))
-        };
+        let skew = Arc::clone(&local.skew);
+        let whose = (whose.0, job.id, &*job.node_of);
+        let far = || Arc::new(FarLogs::new(own, whose, (incarnation, kept), (full, skew)));
         local.far = (job.fabric != Fabric::Shm).then(far);
     }
     local

@@ -122,7 +122,7 @@ impl<'a> CallPort for Caller<'a> {
 
     fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Cut> {
         if let Some(far) = self.world.far_calls().mirrors() {
-            far.links().count_sent(record.target(), self.numbered(record, compared, &[]));
+            far.count_sent(self.numbered(record, compared, &[]));
         }
         Ok(())
     }

@@ -202,10 +202,15 @@ impl Caller<'_> {
         Ok(number)
     }
 
-    pub(super) fn numbered(&self, record: LogRecord, compared: u64, payload: &[u8]) -> NumberedRecord {
+    pub(super) fn numbered(
+        &self,
+        record: LogRecord,
+        compared: u64,
+        payload: &[u8],
+    ) -> NumberedRecord {
         let is_of_all = record.kind == Kind::Meeting && record.group() == 0;
         let met = if is_of_all { self.world.log_meetings().meeting(record.at) } else { 0 };
-        NumberedRecord { number: 0, record, compared, payload: payload.to_vec(), met }
+        NumberedRecord { number: 0, record, compared, payload: payload.into(), met }
     }
 
     /// Sends a put of `bytes`, in as many records as it needs.
@@ -279,8 +284,9 @@ impl Caller<'_> {
             MeetingGroup::World => true,
             MeetingGroup::Part { pes, .. } => pes.contains(pe),
         };
+        let record = self.numbered(found.record, 0, payload);
         for pe in self.world.far_calls().pes().filter(is_in) {
-            self.send(pe, self.numbered(found.record, 0, payload), false)?;
+            self.send(pe, record.clone(), false)?;
         }
         Ok(())
     }

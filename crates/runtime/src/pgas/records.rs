@@ -24,7 +24,6 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::complain::complain;
-use super::world::far::FarLogs;
 
 /// The smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -54,10 +53,14 @@ impl LogWriter<'_> {
     }
 
     /// Returns the number of copies of the log, with its replica: that of this log, or of the one
-    /// that begins at the next checkpoint. The mirrors of far logs count like a replica.
+    /// that begins at the next checkpoint. The mirrors of far logs count like a replica, and so do
+    /// the records that are kept for PEs on other hosts.
     fn copies(self) -> u64 {
-        let has_replica = || self.world.local.holder().or_else(|| self.next_holder()).is_some();
-        1 + u64::from(self.world.far_calls().mirrors().is_some() || has_replica())
+        if let Some(far) = self.world.far_calls().mirrors() {
+            return if far.has_replica() { 4 } else { 2 };
+        }
+        let has_replica = self.world.local.holder().or_else(|| self.next_holder()).is_some();
+        1 + u64::from(has_replica)
     }
 
     /// Returns how many of these bytes it has not taken yet.
@@ -198,8 +201,7 @@ impl LogWriter<'_> {
         cursor.need.set(need);
         let is_too_long = u32::try_from(bytes).is_err();
         let limit = self.world.local.limit.load(Ordering::Relaxed);
-        let kept = self.world.far_calls().mirrors().map_or(0, FarLogs::kept);
-        if cursor.is_bare() || is_too_long || from + size + kept > limit {
+        if cursor.is_bare() || is_too_long || from + size > limit {
             self.leave_out(need);
             return None;
         }

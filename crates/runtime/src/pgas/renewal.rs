@@ -67,8 +67,7 @@ impl RenewalPort for FarRenewal<'_> {
     fn await_answers(&mut self) -> Result<(), Reason> {
         self.wait(|view| {
             let links = self.far.links();
-            let mut others =
-                self.calls.pes().filter(|pe| view.pes[pe.at()].state == State::Alive);
+            let mut others = self.calls.pes().filter(|pe| view.pes[pe.at()].state == State::Alive);
             others.all(|pe| links.has_answered(pe, view.pes[pe.at()].incarnation))
         })
     }
@@ -87,12 +86,12 @@ impl RenewalPort for FarRenewal<'_> {
         Ok(())
     }
 
-    fn await_records(&mut self) -> Result<bool, Reason> {
+    fn await_records(&mut self) -> Result<Option<Reason>, Reason> {
         self.wait(|_| {
             let links = self.far.links();
-            links.is_restored() || links.is_behind()
+            links.is_restored() || links.obstacle().is_some()
         })?;
-        Ok(!self.far.links().is_behind())
+        Ok(self.far.links().obstacle())
     }
 
     fn give_up(&mut self, why: Reason) -> Reason {

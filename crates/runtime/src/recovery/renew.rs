@@ -118,8 +118,8 @@ fn findings(
         }
         let records = world.grouping().records_of(pe);
         let slot = protection.slot_of(number);
-        let has_parity = records
-            .is_some_and(|records| records.slots[slot].holds(world.job(), number).is_some());
+        let has_parity =
+            records.is_some_and(|records| records.slots[slot].holds(world.job(), number).is_some());
         StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
     };
     shape.members.iter().enumerate().map(finding).collect()

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::links::MirrorPort;
+use super::port::MirrorPort;
 use super::replica::{Arrival, ReplicaPart};
 use super::{FarMessage, LogInterval};
 use crate::mutant::Mutant;
@@ -114,7 +114,7 @@ impl Departures {
         }
         let &(_, part) = self.waiting.front()?;
         let is_held = part.is_some_and(|part| part <= self.held);
-        if self.holder.is_none() || is_held || port.breaks(Mutant::FarLeftEarly) {
+        if self.holder.is_none() || is_held {
             return self.waiting.pop_front().map(|(departure, _)| departure);
         }
         if self.held < self.number || own == LogInterval::default() {
@@ -122,6 +122,9 @@ impl Departures {
         }
         let part = self.part(port);
         let number = self.number;
+        if port.breaks(Mutant::FarLeftEarly) {
+            self.held = number;
+        }
         self.waiting.iter_mut().for_each(|(_, waits)| *waits = Some(number));
         match part {
             Some(message) => Some(Departure { to: self.holder?, interval: own, message }),

@@ -7,56 +7,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::departures::{Departure, Departures};
-use super::replica::{Arrival, LogBytes, LogHead, LogReplica, newest};
-use super::{FarMessage, LogInterval, LogWords, NumberedRecord};
+use super::link::FarLink;
+use super::port::MirrorPort;
+use super::replica::{Arrival, LogReplica, newest};
+use super::{FarMessage, LogInterval, NumberedRecord};
 use crate::mutant::Mutant;
 use crate::quantity::{Incarnation, Pe};
+use crate::replay::decide::Reason;
 use crate::replay::log::Kind;
-
-/// The access to the mirrors, to the own log, and to the own memory.
-pub trait MirrorPort {
-    /// Returns the interval of the mirror of a PE's log.
-    fn interval(&self, pe: Pe) -> LogInterval;
-    /// Returns the words of the own log.
-    fn own_words(&self) -> LogWords;
-    /// Empties the mirror, and begins this interval.
-    fn clear(&mut self, pe: Pe, interval: LogInterval);
-    /// Sets the words of the mirror. Those of an earlier process change nothing.
-    fn set_words(&mut self, pe: Pe, words: &LogWords);
-    /// Appends a record with this time, by default the present one. Returns its place and time;
-    /// None if there is no room: this PE then no longer rolls back locally.
-    fn append(
-        &mut self,
-        pe: Pe,
-        record: &NumberedRecord,
-        time: Option<u64>,
-    ) -> Option<(usize, u64)>;
-    /// Links the meeting at `from` to the one before.
-    fn link(&mut self, pe: Pe, last: Option<usize>, from: usize);
-    /// Sets the last meeting of all PEs that the PE entered.
-    fn set_met(&mut self, pe: Pe, met: u64);
-    /// Writes the payload of a put to the own memory.
-    fn put(&mut self, record: &NumberedRecord);
-    /// Changes an own word, and notes before and after that in the record at `from`. Returns the
-    /// value found.
-    fn change(&mut self, pe: Pe, from: Option<usize>, record: &NumberedRecord) -> u64;
-    /// Returns the value found by the operation of the record at `from`.
-    fn found(&self, pe: Pe, from: usize) -> u64;
-    /// Notes this value.
-    fn set_found(&mut self, pe: Pe, from: usize, old: u64);
-    /// Reads blocks of own bytes: their offset, length, number, and distance.
-    fn read(&self, at: u64, shape: (u64, u64, u64)) -> Vec<u8>;
-    /// Notes in the own log that the PE has taken the records up to this number.
-    fn set_acknowledged(&mut self, pe: Pe, number: u64);
-    /// Returns that number.
-    fn acknowledged(&self, pe: Pe) -> u64;
-    /// Returns the own process, and the end of the own log.
-    fn own_end(&self) -> (Incarnation, u64);
-    /// Returns the own log from byte `at` on.
-    fn own_records(&self, at: u64) -> (LogHead, LogBytes);
-    /// Returns true if this rule is broken on purpose.
-    fn breaks(&self, rule: Mutant) -> bool;
-}
 
 /// The fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,37 +29,6 @@ enum Admission {
     Drop,
 }
 
-/// The link with a PE.
-#[derive(Debug, Clone, Default)]
-struct FarLink {
-    /// The number of the last record in the mirror, and its place.
-    number: u64,
-    last: Option<usize>,
-    /// The value found by its operation, if this process carried it out.
-    old: Option<u64>,
-    /// The last meeting in the mirror.
-    meeting: Option<usize>,
-    /// The number of the last record sent.
-    sent: u64,
-    /// The records that are not acknowledged, and their bytes.
-    waiting: VecDeque<NumberedRecord>,
-    bytes: usize,
-    /// The values found by operations whose callers wait for them.
-    found: BTreeMap<u64, Option<u64>>,
-    /// The requests for bytes, and the answers, by ticket.
-    requests: BTreeMap<u64, (FarMessage, Option<Vec<u8>>)>,
-    /// The process that has been sent all of these.
-    told: Option<Incarnation>,
-    /// The process whose first words have been answered.
-    answered: Option<Incarnation>,
-    /// True if the acknowledged records are kept until the next checkpoint, and those records.
-    keeps: bool,
-    kept: Vec<NumberedRecord>,
-    kept_bytes: usize,
-    /// The records that the PE has to send again: the times and the values found of old.
-    expected: VecDeque<Arrival>,
-}
-
 /// The links of a PE with all others.
 #[derive(Debug, Clone)]
 pub struct FarLinks {
@@ -112,6 +39,11 @@ pub struct FarLinks {
     links: Vec<FarLink>,
     held: VecDeque<(Pe, LogInterval, FarMessage)>,
     tickets: u64,
+    /// Bytes of the records that are kept until the next checkpoint, and their limit.
+    kept_bytes: usize,
+    kept_most: usize,
+    /// The reason that another PE gives against the restoration of the own log.
+    obstacle: Option<Reason>,
     departures: Departures,
     /// The replicas of the logs of other PEs.
     replicas: BTreeMap<Pe, LogReplica>,
@@ -128,6 +60,9 @@ impl FarLinks {
             links: vec![FarLink::default(); n_pes],
             held: VecDeque::new(),
             tickets: 0,
+            kept_bytes: 0,
+            kept_most: usize::MAX,
+            obstacle: None,
             departures: Departures::default(),
             replicas: BTreeMap::new(),
             fetched: None,
@@ -139,9 +74,18 @@ impl FarLinks {
         self.links[pe.at()].keeps = true;
     }
 
-    /// Returns the bytes of the records kept.
-    pub fn kept_bytes(&self) -> usize {
-        self.links.iter().map(|link| link.kept_bytes).sum()
+    /// Sets the most bytes of records to keep.
+    pub fn set_most_kept(&mut self, bytes: usize) {
+        self.kept_most = bytes;
+    }
+
+    /// Notes that bytes of records for PE `pe` are kept now, unless they are too many.
+    fn count_kept_bytes(&mut self, port: &mut impl MirrorPort, pe: Pe, bytes: usize) {
+        self.kept_bytes += bytes;
+        if self.kept_bytes > self.kept_most {
+            port.note_dropped(pe, self.kept_bytes as u64);
+            self.kept_bytes -= self.links[pe.at()].drop_kept();
+        }
     }
 
     /// Counts a record that the predecessor left in the mirror of a PE's log, at `from`.
@@ -172,8 +116,9 @@ impl FarLinks {
             link.requests.clear();
             link.kept.clear();
             link.expected.clear();
-            link.kept_bytes = 0;
+            link.dropped = None;
         }
+        (self.kept_bytes, self.obstacle) = (0, None);
         self.departures.begin();
         self.fetched = None;
         self.open(port)
@@ -288,7 +233,8 @@ impl FarLinks {
                 vec![FarMessage::Bytes { ticket, bytes }]
             }
             FarMessage::Done { number, old } => {
-                link.done(number, old);
+                let kept = link.done(number, old);
+                self.count_kept_bytes(port, pe, kept);
                 port.set_acknowledged(pe, number.max(port.acknowledged(pe)));
                 Vec::new()
             }
@@ -299,6 +245,10 @@ impl FarLinks {
                 Vec::new()
             }
             FarMessage::Resend => link.all_records(),
+            FarMessage::Dropped { bytes } => {
+                self.obstacle = Some(Reason::Overflow { bytes });
+                Vec::new()
+            }
             FarMessage::Replicate(part) => {
                 let number = part.number;
                 let replica = LogReplica::with(self.replicas.remove(&pe), interval, part);
@@ -386,18 +336,16 @@ impl FarLinks {
         self.departures.restore(arrivals);
     }
 
-    pub fn debug(&self) -> String {
-        format!("{:?}", self.links.iter().map(|l| (l.number, l.expected.len(), l.told, l.kept.len(), l.waiting.len())).collect::<Vec<_>>())
-    }
-
     /// Returns true if all of these records are there.
     pub fn is_restored(&self) -> bool {
         self.links.iter().all(|link| link.expected.is_empty())
     }
 
-    /// Returns true if a PE has begun a later interval.
-    pub fn is_behind(&self) -> bool {
-        self.held.iter().any(|&(_, interval, _)| interval > self.own)
+    /// Returns the reason that the own log cannot be restored, if there is one: a PE has begun a
+    /// later interval, or has not kept its records.
+    pub fn obstacle(&self) -> Option<Reason> {
+        let is_behind = self.held.iter().any(|&(_, interval, _)| interval > self.own);
+        self.obstacle.clone().or(is_behind.then_some(Reason::InCheckpoint))
     }
 
     // ---- departures ---------------------------------------------------------------------------
@@ -406,7 +354,7 @@ impl FarLinks {
     /// process sent it, it was acknowledged, and its result is not needed.
     pub fn send(
         &mut self,
-        port: &impl MirrorPort,
+        port: &mut impl MirrorPort,
         pe: Pe,
         mut record: NumberedRecord,
         fetches: bool,
@@ -416,7 +364,8 @@ impl FarLinks {
         let number = link.sent;
         record.number = number;
         if number <= port.acknowledged(pe) && !fetches {
-            link.keep(record);
+            let kept = link.keep(record);
+            self.count_kept_bytes(port, pe, kept);
             return (number, None);
         }
         if fetches {
@@ -428,11 +377,12 @@ impl FarLinks {
     }
 
     /// Counts a record that was acknowledged to the predecessor of this process.
-    pub fn count_sent(&mut self, pe: Pe, mut record: NumberedRecord) {
+    pub fn count_sent(&mut self, port: &mut impl MirrorPort, pe: Pe, mut record: NumberedRecord) {
         let link = &mut self.links[pe.at()];
         link.sent += 1;
         record.number = link.sent;
-        link.keep(record);
+        let kept = link.keep(record);
+        self.count_kept_bytes(port, pe, kept);
     }
 
     /// Returns the value that the operation with this number found, if it is acknowledged.
@@ -500,111 +450,5 @@ impl FarLinks {
             self.departures.replicate_to(Some(pe));
         }
         Some(messages)
-    }
-}
-
-impl FarLink {
-    /// Returns the messages that are not acknowledged or answered.
-    fn open_messages(&self, port: &impl MirrorPort) -> Vec<FarMessage> {
-        if port.breaks(Mutant::FarNotSentAgain) {
-            return Vec::new();
-        }
-        let records = self.waiting.iter().cloned().map(FarMessage::Record);
-        let open = self.requests.values().filter(|(_, answer)| answer.is_none());
-        let lacks = (!self.expected.is_empty()).then_some(FarMessage::Resend);
-        records.chain(open.map(|(message, _)| message.clone())).chain(lacks).collect()
-    }
-
-    /// Answers the words of a process: it may lack what was sent to its predecessor, and this PE's
-    /// program may compute for long before it adopts the view. Its answers to messages that it had
-    /// held may have gone to the predecessor of this process, so all open ones are sent again.
-    fn answer_words(&mut self, port: &impl MirrorPort, process: Incarnation) -> Vec<FarMessage> {
-        let is_first = self.answered.replace(process) != Some(process);
-        let is_new = is_first && self.told != Some(process);
-        let words = is_new.then(|| FarMessage::Words(port.own_words()));
-        words.into_iter().chain(self.open_messages(port)).collect()
-    }
-
-    fn count(&mut self, kind: Kind, from: usize) {
-        (self.number, self.last) = (self.number + 1, Some(from));
-        if kind == Kind::Meeting {
-            self.meeting = Some(from);
-        }
-    }
-
-    /// Keeps an acknowledged record, if the PE may need it again.
-    fn keep(&mut self, record: NumberedRecord) {
-        if self.keeps {
-            self.kept_bytes += record.bytes();
-            self.kept.push(record);
-        }
-    }
-
-    /// Returns all records of this interval, in order.
-    fn all_records(&self) -> Vec<FarMessage> {
-        let mut records: Vec<_> = self.kept.iter().chain(&self.waiting).cloned().collect();
-        records.sort_by_key(|record| record.number);
-        records.into_iter().map(FarMessage::Record).collect()
-    }
-
-    /// Appends a record to the mirror that was in that of the predecessor. Returns the value found.
-    fn restore_record(
-        &mut self,
-        port: &mut impl MirrorPort,
-        record: &NumberedRecord,
-        Arrival { pe, time, old }: Arrival,
-    ) -> u64 {
-        let time = if port.breaks(Mutant::FarOrderForgotten) { None } else { Some(time) };
-        if let Some((from, _)) = port.append(pe, record, time) {
-            match record.record.kind {
-                Kind::Atomic => port.set_found(pe, from, old),
-                Kind::Meeting => port.link(pe, self.meeting, from),
-                _ => {}
-            }
-            self.count(record.record.kind, from);
-        }
-        self.number = record.number;
-        port.set_met(pe, record.met);
-        old
-    }
-
-    /// Appends a record to the mirror, and then carries it out. Returns the value found, and the
-    /// time.
-    fn take_record(
-        &mut self,
-        port: &mut impl MirrorPort,
-        pe: Pe,
-        record: &NumberedRecord,
-    ) -> (u64, u64) {
-        let (from, time) = port.append(pe, record, None).unzip();
-        (self.number, self.last) = (record.number, from);
-        let old = match record.record.kind {
-            Kind::Put => {
-                port.put(record);
-                0
-            }
-            Kind::Atomic => port.change(pe, from, record),
-            _ => {
-                if let Some(from) = from {
-                    port.link(pe, self.meeting, from);
-                    self.meeting = Some(from);
-                }
-                0
-            }
-        };
-        port.set_met(pe, record.met);
-        self.old = Some(old);
-        (old, time.unwrap_or_default())
-    }
-
-    fn done(&mut self, number: u64, old: u64) {
-        if let Some(found) = self.found.get_mut(&number) {
-            *found = Some(old);
-        }
-        while self.waiting.front().is_some_and(|record| record.number <= number) {
-            let Some(record) = self.waiting.pop_front() else { break };
-            self.bytes -= record.bytes();
-            self.keep(record);
-        }
     }
 }

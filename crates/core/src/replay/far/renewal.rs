@@ -31,8 +31,8 @@ pub trait RenewalPort {
     fn restore(&mut self, replica: &LogReplica) -> Result<(), Self::Cut>;
     /// Empties the mirrors, and requests all records of the replica's interval.
     fn resend(&mut self, replica: LogReplica) -> Result<(), Self::Cut>;
-    /// Waits until the mirrors are complete. Returns false if a PE has begun a later interval.
-    fn await_records(&mut self) -> Result<bool, Self::Cut>;
+    /// Waits until the mirrors are complete, or a PE cannot send its records: for this reason.
+    fn await_records(&mut self) -> Result<Option<Reason>, Self::Cut>;
     /// Requests a global rollback, and waits until it begins.
     fn give_up(&mut self, why: Reason) -> Self::Cut;
 }
@@ -47,8 +47,5 @@ pub fn renew<P: RenewalPort>(port: &mut P) -> Result<(), P::Cut> {
     let Some(replica) = port.newest()? else { return Err(port.give_up(Reason::NodeLost)) };
     port.restore(&replica)?;
     port.resend(replica)?;
-    match port.await_records()? {
-        true => Ok(()),
-        false => Err(port.give_up(Reason::InCheckpoint)),
-    }
+    port.await_records()?.map_or(Ok(()), |why| Err(port.give_up(why)))
 }

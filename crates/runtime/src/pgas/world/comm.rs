@@ -58,7 +58,15 @@ impl Communication {
     ) -> Communication {
         let (streams, nodes) = (Streams::new(segments.n_pes()), ArcSwap::default());
         let several = AtomicBool::new(false);
-        Communication { segments, remote, homes, streams, nodes, several, epochs: Default::default() }
+        Communication {
+            segments,
+            remote,
+            homes,
+            streams,
+            nodes,
+            several,
+            epochs: Default::default(),
+        }
     }
 
     /// Returns the meetings of a barrier.

@@ -16,7 +16,8 @@ use std::thread::Thread;
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_core::replay::far::links::{FarLinks, MirrorPort};
+use raidshmem_core::replay::far::links::FarLinks;
+use raidshmem_core::replay::far::port::MirrorPort;
 use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead, LogReplica};
 use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord};
@@ -95,8 +96,6 @@ pub(in crate::pgas) struct FarLogs {
     pub waiters: AtomicUsize,
     /// The thread that sends while no other does.
     pub sender: OnceLock<Thread>,
-    /// Bytes of the records kept for PEs that may be lost with their hosts.
-    kept: AtomicU64,
 }
 
 impl FarLogs {
@@ -143,19 +142,12 @@ impl FarLogs {
             due: AtomicBool::new(false),
             waiters: AtomicUsize::new(0),
             sender: OnceLock::new(),
-            kept: AtomicU64::new(0),
         }
     }
 
     /// Returns true if this PE has a replica of its log, for which its messages wait.
     pub fn has_replica(&self) -> bool {
         self.has_replica
-    }
-
-    /// Returns the bytes of the records kept for PEs that may be lost with their hosts.
-    #[inline]
-    pub fn kept(&self) -> u64 {
-        self.kept.load(Ordering::Relaxed)
     }
 
     /// Returns the mirror of the log of PE `pe`.
@@ -174,9 +166,15 @@ impl FarLogs {
         self.mirrors.most()
     }
 
-    /// Sets the most bytes of operations in all mirrors.
+    /// Counts a record that was acknowledged to the predecessor.
+    pub fn count_sent(&self, record: NumberedRecord) {
+        self.links().count_sent(&mut &self.mirrors, record.record.target(), record);
+    }
+
+    /// Sets the most bytes of operations in all mirrors, and of records kept for others.
     pub fn set_limit(&self, limit: u64) {
         self.mirrors.limit.store(limit, Ordering::Relaxed);
+        self.links().set_most_kept(limit as usize);
     }
 
     /// Returns the bytes of operations in this interval.
@@ -193,7 +191,6 @@ impl FarLogs {
     /// Begins an interval of the own log. Returns the answers to what has waited for it.
     pub fn begin(&self, own: LogInterval) -> Vec<(Pe, FarMessage)> {
         self.mirrors.need.store(0, Ordering::Relaxed);
-        self.kept.store(0, Ordering::Relaxed);
         self.links().begin(&mut &self.mirrors, own)
     }
 
@@ -204,9 +201,7 @@ impl FarLogs {
 
     /// Numbers a record for PE `pe`. Returns the message to send, if any.
     pub fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> (u64, Option<FarMessage>) {
-        let mut links = self.links();
-        self.kept.store(links.kept_bytes() as u64, Ordering::Relaxed);
-        links.send(&&self.mirrors, pe, record, fetches)
+        self.links().send(&mut &self.mirrors, pe, record, fetches)
     }
 
     /// Returns the messages for a new process of PE `pe`, if it has not been sent them.
@@ -456,6 +451,11 @@ impl MirrorPort for &Mirrors {
         let log = self.own.log(self.n_pes);
         let records = log.records_from(at as usize);
         (log.head(), records)
+    }
+
+    fn note_dropped(&mut self, pe: Pe, bytes: u64) {
+        let loss = format!("the loss of PE {pe} with its host");
+        self.full.report(self.me, bytes, self.limit.load(Ordering::Relaxed), &loss);
     }
 
     fn breaks(&self, rule: Mutant) -> bool {

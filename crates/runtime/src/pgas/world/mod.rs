@@ -153,8 +153,7 @@ impl World {
         self.members.join(view);
         self.grouping().note_places(view);
         let homes = self.comm.homes();
-        let mut living =
-            Pe::all(self.n_pes()).filter(|pe| view.pes[pe.at()].state == State::Alive);
+        let mut living = Pe::all(self.n_pes()).filter(|pe| view.pes[pe.at()].state == State::Alive);
         let first = living.next().map(|pe| homes.node_in(view, pe));
         let several = living.any(|pe| Some(homes.node_in(view, pe)) != first);
         self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine(), homes), several);
