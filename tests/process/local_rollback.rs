@@ -113,8 +113,8 @@ impl Subject {
         }
     }
 
-    /// Like [`Subject::dies_before_calls`], with the node on which the PE is alone: between two
-    /// checkpoints, nobody else rolls back.
+    /// Like [`Subject::dies_before_calls`], with the node on which the PE is alone: no other PE
+    /// rolls back, except in a checkpoint.
     pub fn is_lost_before_calls(&self, victim: usize, each: usize, most: usize) {
         let calls: Vec<u32> = (1..=self.calls()).step_by(each).collect();
         let mut alone = 0;

@@ -131,10 +131,10 @@ fn a_pe_is_lost_with_its_host_before_each_of_its_calls() {
 #[test]
 fn words_and_teams_on_a_host_that_is_lost() {
     for Hosts { plain, words, teams, share, .. } in hosts() {
-        plain[0].is_lost_before_calls(1, 7, 4 / share);
-        words[0].is_lost_before_calls(1, 11, 4 / share);
-        words[0].is_lost_before_calls(0, 11, 4 / share);
-        teams[0].is_lost_before_calls(2, 5, 4 / share);
+        plain[0].is_lost_before_calls(1, 7, 2 / share);
+        words[0].is_lost_before_calls(1, 11, 2 / share);
+        words[0].is_lost_before_calls(0, 11, 2 / share);
+        teams[0].is_lost_before_calls(2, 5, 2 / share);
     }
 }
 

@@ -17,12 +17,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
-use raidshmem_core::replay::far::replica::{LogBytes, LogHead};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::replicas::LogExtent;
@@ -176,48 +177,6 @@ impl<'a> Log<'a> {
             self.words[at].store(replica.words[at].load(Ordering::Relaxed), Ordering::Relaxed);
         }
         replica.get(Word::Interval)
-    }
-
-    /// Returns the words that are not in the records.
-    pub fn head(&self) -> LogHead {
-        LogHead {
-            place: (self.get(Word::Site), self.get(Word::Source)),
-            met: self.get(Word::Met),
-            bare_from: self.get(Word::BareFrom),
-            need: self.get(Word::Need),
-            against: self.against(),
-        }
-    }
-
-    /// Returns the records from byte `at` on.
-    pub fn records_from(&self, at: usize) -> LogBytes {
-        let (mut next, mut last) = (at, at);
-        while let Some(found) = self.read(next) {
-            (next, last) = (found.next, found.from);
-        }
-        let words = &self.words[self.records + at / 8..self.records + next / 8];
-        let bytes = words.iter().flat_map(|word| word.load(Ordering::Acquire).to_le_bytes());
-        LogBytes { at: at as u64, last: last as u64, bytes: bytes.collect() }
-    }
-
-    /// Replaces the contents by these, without an interval until the caller sets it. Returns false
-    /// if there is no room.
-    pub fn restore(&self, era: u64, head: &LogHead, records: &[u8]) -> bool {
-        let (whole, source) = head.place;
-        self.clear((era, NO_INTERVAL), CallPlace { whole, source });
-        if records.len() > self.capacity() {
-            return false;
-        }
-        let words = records.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        for (word, value) in self.words[self.records..].iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.set(Word::Met, head.met);
-        self.set(Word::BareFrom, head.bare_from);
-        self.set(Word::Need, head.need);
-        self.set_against(&head.against);
-        self.set(Word::Tail, records.len() as u64);
-        true
     }
 
     /// Returns true if the log belongs to PE `pe` of a job and has an interval.

@@ -6,10 +6,11 @@
 
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::far::links::FarLinks;
+use raidshmem_core::replay::far::message::{FarMessage, LogWords, NumberedRecord};
 use raidshmem_core::replay::far::port::MirrorPort;
 use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead};
-use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord, Stage};
 use raidshmem_core::replay::port::{CallPort, LogMode};
 use raidshmem_core::replay::replicas;

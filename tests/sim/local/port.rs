@@ -12,8 +12,8 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::far::NumberedRecord;
 use raidshmem_core::replay::far::links::FarLinks;
+use raidshmem_core::replay::far::message::NumberedRecord;
 use raidshmem_core::replay::log::{
     AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by,
 };

@@ -182,11 +182,8 @@ fn build(
     let large = is_large(layout.heap_len, settings.pages);
     let (how, place) = ((large, open_parts(&settings, &job)), (own, part.clone()));
     let policy = LossPolicy::of(&settings, channel.is_some());
-    let homes = (policy.keeps_logs() && job.fabric != Fabric::Shm).then(|| job.node_of.clone());
-    let homes = Homes::new(homes);
-    let own_place = (Pe::of(me), assignment.node);
-    let node = |(pe, &node): (usize, &u32)| homes.mapped_node(own_place, Pe::of(pe), node);
-    let node_of: Vec<u32> = job.node_of.iter().enumerate().map(node).collect();
+    let homes = Homes::new(policy.keeps_logs() && job.fabric != Fabric::Shm, &job.node_of);
+    let node_of = homes.mapped_nodes((Pe::of(me), assignment.node), &job.node_of);
     let mut segments = Segments::new(Pe::of(me), place, files, &node_of, how, end);
     let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));

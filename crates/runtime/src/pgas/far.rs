@@ -12,7 +12,8 @@
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::replay::far::{FarMessage, LogInterval, NumberedRecord};
+use raidshmem_core::replay::far::LogInterval;
+use raidshmem_core::replay::far::message::{FarMessage, NumberedRecord};
 use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::{Member, State};

@@ -13,9 +13,10 @@
 
 use std::collections::VecDeque;
 
+use super::LogInterval;
+use super::message::FarMessage;
 use super::port::MirrorPort;
 use super::replica::{Arrival, ReplicaPart};
-use super::{FarMessage, LogInterval};
 use crate::mutant::Mutant;
 use crate::quantity::Pe;
 

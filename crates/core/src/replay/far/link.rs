@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::message::{FarMessage, NumberedRecord};
 use super::port::MirrorPort;
 use super::replica::Arrival;
-use super::{FarMessage, NumberedRecord};
 use crate::mutant::Mutant;
 use crate::quantity::{Incarnation, Pe};
 use crate::replay::log::Kind;

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::LogInterval;
 use super::departures::{Departure, Departures};
 use super::link::FarLink;
+use super::message::{FarMessage, NumberedRecord};
 use super::port::MirrorPort;
 use super::replica::{Arrival, LogReplica, newest};
-use super::{FarMessage, LogInterval, NumberedRecord};
 use crate::mutant::Mutant;
 use crate::quantity::{Incarnation, Pe};
 use crate::replay::decide::Reason;

@@ -1,7 +1,8 @@
 //! The access of the links with far PEs to the mirrors, to the own log, and to the own memory.
 
+use super::LogInterval;
+use super::message::{LogWords, NumberedRecord};
 use super::replica::{LogBytes, LogHead};
-use super::{LogInterval, LogWords, NumberedRecord};
 use crate::mutant::Mutant;
 use crate::quantity::{Incarnation, Pe};
 

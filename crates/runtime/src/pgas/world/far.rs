@@ -16,15 +16,16 @@ use std::thread::Thread;
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::far::links::FarLinks;
+use raidshmem_core::replay::far::message::{FarMessage, LogWords, NumberedRecord};
 use raidshmem_core::replay::far::port::MirrorPort;
 use raidshmem_core::replay::far::replica::{Arrival, LogBytes, LogHead, LogReplica};
-use raidshmem_core::replay::far::{FarMessage, LogInterval, LogWords, NumberedRecord};
 use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, LogRecord};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::replicas;
 use raidshmem_fabric::TOLD_MAX;
-use raidshmem_segment::log::{Log, NO_INTERVAL, Word, bytes_for};
+use raidshmem_segment::log::{Log, NO_INTERVAL, Word, bytes_for, copy};
 use raidshmem_segment::{Segment, bytes};
 use raidshmem_sys::lock;
 use serde::{Deserialize, Serialize};
@@ -268,7 +269,7 @@ impl FarLogs {
     /// does not fit.
     pub fn restore(&self, replica: &LogReplica) -> bool {
         let log = self.mirrors.own.log(self.mirrors.n_pes);
-        let is_whole = log.restore(replica.interval.era, &replica.head, &replica.records);
+        let is_whole = copy::restore(&log, replica.interval.era, &replica.head, &replica.records);
         let arrived = replica.arrivals.iter().map(|arrival| arrival.time);
         self.mirrors.follow(arrived.max().unwrap_or_default().max(last_time(&log)));
         is_whole
@@ -449,8 +450,8 @@ impl MirrorPort for &Mirrors {
 
     fn own_records(&self, at: u64) -> (LogHead, LogBytes) {
         let log = self.own.log(self.n_pes);
-        let records = log.records_from(at as usize);
-        (log.head(), records)
+        let records = copy::records_from(&log, at as usize);
+        (copy::head(&log), records)
     }
 
     fn note_dropped(&mut self, pe: Pe, bytes: u64) {

@@ -16,9 +16,9 @@ const MOVED: u32 = 1 << 31;
 pub struct Homes(Option<Vec<u32>>);
 
 impl Homes {
-    /// Returns the homes of the PEs, if they matter.
-    pub fn new(homes: Option<Vec<u32>>) -> Homes {
-        Homes(homes)
+    /// Returns the homes of the PEs, which only matter if PEs `stay_apart`.
+    pub fn new(stay_apart: bool, node_of: &[u32]) -> Homes {
+        Homes(stay_apart.then(|| node_of.to_vec()))
     }
 
     /// Returns the number of the node of PE `pe`, which is on `node`: one of its own if it has
@@ -37,5 +37,11 @@ impl Homes {
     /// PE if it has moved.
     pub fn mapped_node(&self, (me, own): (Pe, u32), pe: Pe, node: u32) -> u32 {
         if self.node(me, own) == own { self.node(pe, node) } else { MOVED | pe.0 }
+    }
+
+    /// Like [`Homes::mapped_node`], for all PEs.
+    pub fn mapped_nodes(&self, me: (Pe, u32), node_of: &[u32]) -> Vec<u32> {
+        let all = Pe::all(node_of.len()).zip(node_of);
+        all.map(|(pe, &node)| self.mapped_node(me, pe, node)).collect()
     }
 }
