@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a message waits   until all that this PE had logged and taken before it is in the replica
-//! a part leaves     when a message waits, unless an earlier part is not acknowledged yet
+//! a part leaves     when a message waits, unless many parts are not acknowledged yet
 //! ```
 //!
 //! So a substitute on another node finds every event that another PE can know of. Parts, their
@@ -19,6 +19,9 @@ use super::port::MirrorPort;
 use super::replica::{Arrival, ReplicaPart};
 use crate::mutant::Mutant;
 use crate::quantity::Pe;
+
+/// The most parts that are not acknowledged: beyond that, one part is for several messages.
+const PARTS_MAX: u64 = 4;
 
 /// A message that leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,12 +116,12 @@ impl Departures {
         if let Some(departure) = self.free.pop_front() {
             return Some(departure);
         }
-        let &(_, part) = self.waiting.front()?;
-        let is_held = part.is_some_and(|part| part <= self.held);
-        if self.holder.is_none() || is_held {
-            return self.waiting.pop_front().map(|(departure, _)| departure);
+        if let Some(departure) = self.next_held() {
+            return Some(departure);
         }
-        if self.held < self.number || own == LogInterval::default() {
+        let is_full = self.number - self.held >= PARTS_MAX;
+        let has_new = self.waiting.back().is_some_and(|(_, part)| part.is_none());
+        if is_full || !has_new || own == LogInterval::default() {
             return None;
         }
         let part = self.part(port);
@@ -126,11 +129,19 @@ impl Departures {
         if port.breaks(Mutant::FarLeftEarly) {
             self.held = number;
         }
-        self.waiting.iter_mut().for_each(|(_, waits)| *waits = Some(number));
+        self.waiting.iter_mut().for_each(|(_, part)| _ = part.get_or_insert(number));
         match part {
             Some(message) => Some(Departure { to: self.holder?, interval: own, message }),
-            None => self.waiting.pop_front().map(|(departure, _)| departure),
+            None => self.next_held(),
         }
+    }
+
+    /// Returns the next message that waits, if the replica has what it tells of.
+    fn next_held(&mut self) -> Option<Departure> {
+        let is_held = |part: &Option<u64>| part.is_some_and(|part| part <= self.held);
+        let leaves = |(_, part): &(Departure, _)| self.holder.is_none() || is_held(part);
+        self.waiting.front().filter(|first| leaves(first))?;
+        self.waiting.pop_front().map(|(departure, _)| departure)
     }
 
     /// Returns what the replica lacks; None if it is complete.
