@@ -16,7 +16,11 @@ fn said(outcome: &Outcome, word: &str) -> String {
 }
 
 fn job(net: &Net, pes: &[usize], name: &str, words: &[&str]) -> Job {
-    let job = net.job(pes).args(&["--fabric", "ucx", "--mode", "raid5", "--verbose"]);
+    with_kills(net, pes, &[], (name, words))
+}
+
+fn with_kills(net: &Net, pes: &[usize], kills: &[&str], (name, words): (&str, &[&str])) -> Job {
+    let job = net.job(pes).args(&["--fabric", "ucx", "--mode", "raid5", "--verbose"]).kill(kills);
     job.env("SHMEM_SYMMETRIC_SIZE", "8M").program(&program(name), words)
 }
 
@@ -58,8 +62,9 @@ fn a_host_is_lost_and_later_a_process() {
     let calls = said(&whole, "calls").split(' ').nth(1).map(str::parse);
     let calls: usize = calls.and_then(Result::ok).expect("a number of calls");
     let late = (calls / 9 * 5).to_string();
-    let job = job(&net, &[1; 4], "local_rollback_teams", &["1", &late, "node"]);
-    let job = job.env("SHMEM_FT_ROLLBACK", "local").args(&["--kill", "3@3"]).with_orphans();
+    let of = ("local_rollback_teams", &["1", &*late, "node"][..]);
+    let job = with_kills(&net, &[1; 4], &["3@3"], of);
+    let job = job.env("SHMEM_FT_ROLLBACK", "local").with_orphans();
     let outcome = job.run();
     outcome.status(0).says("was lost with PE 1");
     outcome.check(outcome.count(ALL) == 0, "no other PE should have rolled back");
