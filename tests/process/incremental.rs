@@ -72,6 +72,12 @@ fn killed_and_resumed(layout: &str) {
     let is_listed = |base: &u64| sets.iter().any(|set| set.checkpoint == *base);
     assert!(sets.iter().all(|set| set.bases.iter().all(is_listed)), "a base was deleted");
     assert!((7..=15).contains(&sets.len()), "{} sets", sets.len());
+    // Each refers to the whole set that its chain begins with, and most to that only.
+    for Listed { set, bases, .. } in &sets {
+        let is_oldest = |of: &&Listed| Some(&of.checkpoint) == bases.first();
+        let begins = sets.iter().find(is_oldest).map_or(*set, |of| of.set);
+        assert!(set - begins < 8, "the chain that ends with set {set} begins with set {begins}");
+    }
     let newest = sets.iter().find(|set| !set.bases.is_empty()).expect("one refers to others");
     let (bytes, raw) = (newest.bytes, newest.raw);
     let most = if layout == "shared" { raw / 10 } else { raw / 5 }; // three PEs change each parity

@@ -23,7 +23,8 @@ use crate::bytes::{Reader, Writer};
 use crate::error::FormatError;
 use crate::owner::Owner;
 
-/// The most files that a file refers to: the set after a chain of that many is whole.
+/// The most files that a file refers to. A chain has one set more: the schedule counts its sets,
+/// also those that no file refers to any longer, and the next is whole.
 pub const BASES_MAX: usize = 7;
 
 /// The file of the same PE in an earlier set of the job.

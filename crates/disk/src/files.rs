@@ -162,6 +162,19 @@ pub struct TileScratch {
     decompressor: TileDecompressor,
 }
 
+/// Tiles that can be read at once.
+#[derive(Debug)]
+pub struct Stretch<'a> {
+    /// The tiles.
+    pub tiles: Range<usize>,
+    /// The file that holds them.
+    pub file: &'a File,
+    /// The offset of the first.
+    pub at: u64,
+    /// Their bytes.
+    pub len: usize,
+}
+
 /// A file of a PE with a valid head.
 #[derive(Debug)]
 pub struct PeFile<H> {
@@ -320,8 +333,32 @@ impl<H: PeHead> PeFile<H> {
                 return Err(format_at(&self.path)(FormatError::Tile(tile)));
             }
         }
-        tiles.check(tile, bytes).map_err(format_at(&self.path))?;
+        self.check(tile, bytes)?;
         Ok(bytes)
+    }
+
+    /// Verifies the bytes of a tile.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn check(&self, tile: usize, bytes: &[u8]) -> Result<(), SetError> {
+        let checked = self.head.tiles().check(tile, bytes);
+        checked.map_err(|error| format_at(&self.holder(tile).path)(error))
+    }
+
+    /// Returns the first of `tiles` that lie one after another in one file, as they are in memory;
+    /// None if the first tile is compressed.
+    pub fn stretch(&self, tiles: Range<usize>) -> Option<Stretch<'_>> {
+        let holder = self.holder(tiles.start);
+        let lies = |&tile: &usize| {
+            let (place, range) = (holder.place(tile..tile + 1), self.head.tiles().range(tile));
+            std::ptr::eq(self.holder(tile), holder)
+                && place.end - place.start == range.end - range.start
+        };
+        let end = tiles.start + tiles.clone().take_while(lies).count();
+        let place = holder.place(tiles.start..end);
+        let (len, tiles) = ((place.end - place.start) as usize, tiles.start..end);
+        (len > 0).then_some(Stretch { tiles, file: &holder.file, at: place.start, len })
     }
 
     /// Returns the bytes that a tile occupies, not verified.

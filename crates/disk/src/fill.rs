@@ -1,9 +1,11 @@
-//! Filling of a part of a PE's store from a file: tiles of the file are read, checked, written to
-//! memory and sealed there, each thread taking a run of them at a time.
+//! Filling of a part of a PE's store from a file: tiles of the file are read, checked and sealed,
+//! each thread taking a run of them at a time.
 //!
-//! Writes go through the memory file: lack of memory is then an error, not a signal. Pages are
-//! prefaulted, huge ones if the job uses them. Those of the file are released as soon as it was
-//! read: otherwise memory would hold another copy of everything.
+//! A MiB at a time is read into its place and checked there; tiles that are compressed, or that
+//! cannot be read so, one by one. Writes through the memory file would take turns with those of all
+//! PEs of the node, as the kernel locks the file. Either way lack of memory is an error, not a
+//! signal. Pages are prefaulted, huge ones if the job uses them. Those of the file are released as
+//! soon as it was read: otherwise memory would hold another copy of everything.
 //!
 //! Invariant: a tile has a stamp only if every byte of it is correct.
 
@@ -15,14 +17,17 @@ use std::sync::{Mutex, PoisonError};
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::page::{HUGE, PAGE};
+use raidshmem_segment::bytes;
 use raidshmem_sys::lock;
 use rustix::io::Errno;
 
-use super::files::{PeFile, PeHead, SetError, TileScratch};
+use super::files::{PeFile, PeHead, SetError, Stretch, TileScratch};
 use super::input::{LoadError, LoadTarget, memory};
 
 /// Tiles of a file that a thread takes at a time: a huge page of memory.
 const RUN: usize = HUGE / TILE;
+/// Tiles of a file that are read at once: they stay in the cache until they are checked.
+const READ: usize = (1 << 20) / TILE;
 
 /// The contents of the part: `begin`, the bytes of the file, `end`, and zeroes to the end of its
 /// last tile.
@@ -111,25 +116,55 @@ pub fn fill<H: PeHead + Sync>(
 }
 
 impl Filler<'_> {
-    /// Copies some tiles of the file, and seals the tiles of memory that lie wholly inside.
+    /// Fills in some tiles of the file, and seals the tiles of memory that lie wholly inside.
     fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, scratch: &mut TileScratch) {
         let place = self.filling.place(tiles.clone());
         let from = (self.filling.region + place.start) / PAGE * PAGE;
         self.target.own.populate(from, self.filling.region + place.end - from);
-        for tile in tiles.clone() {
-            match file.tile(tile, scratch) {
-                Ok(bytes) => {
-                    let Range { start, end } = self.filling.place(tile..tile + 1);
-                    self.write(start, &bytes[..end - start]);
+        let (mut next, mut sealed) = (tiles.start, place.start.div_ceil(TILE));
+        while next < tiles.end {
+            next = match self.read(file, next..tiles.end.min(next + READ)) {
+                Some(end) => end,
+                None => {
+                    self.copy(file, next, scratch);
+                    next + 1
                 }
-                Err(error) => {
-                    lock(&self.damages).insert(tile, error);
-                }
-            }
+            };
+            let whole = self.filling.place(tiles.start..next).end / TILE;
+            (sealed..whole).for_each(|tile| self.seal(tile));
+            sealed = sealed.max(whole);
         }
         file.let_go(tiles);
-        let whole = place.start.div_ceil(TILE)..place.end / TILE;
-        whole.for_each(|tile| self.seal(tile));
+    }
+
+    /// Reads the first of some tiles into their place. Returns the first tile that was not read;
+    /// None if the first of them cannot be read so.
+    fn read<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>) -> Option<usize> {
+        let Stretch { tiles, file: holder, at, len } = file.stretch(tiles)?;
+        let (own, region) = (self.target.own, self.filling.region);
+        let place = self.filling.place(tiles.clone());
+        if place.len() != len {
+            return None; // other bytes end the part
+        }
+        bytes::fill(own, (region + place.start, len), (holder, at)).ok()?;
+        for tile in tiles.clone() {
+            let Range { start, end } = self.filling.place(tile..tile + 1);
+            if let Err(error) = file.check(tile, own.bytes(region + start, end - start)) {
+                lock(&self.damages).insert(tile, error);
+            }
+        }
+        Some(tiles.end)
+    }
+
+    /// Copies a tile, by way of `scratch`.
+    fn copy<H: PeHead>(&self, file: &PeFile<H>, tile: usize, scratch: &mut TileScratch) {
+        match file.tile(tile, scratch) {
+            Ok(bytes) => {
+                let Range { start, end } = self.filling.place(tile..tile + 1);
+                self.write(start, &bytes[..end - start]);
+            }
+            Err(error) => _ = lock(&self.damages).insert(tile, error),
+        }
     }
 
     fn write(&self, at: usize, bytes: &[u8]) {

@@ -1,8 +1,9 @@
 //! Access to bytes of this process's segment on behalf of peers: visible bytes word by word, those
-//! of the store, which peers only read, by plain copies.
+//! of the store, which peers only read, by plain copies. The owner fills its store from a file.
 
 #![forbid(unsafe_code)]
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::update::{Change, Update, WordAt};
@@ -27,6 +28,18 @@ pub fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
     bytes.truncate(before + len);
     bytes.drain(..before);
     Some(bytes)
+}
+
+/// Fills `len` bytes of this process's own store from a file from `at`.
+///
+/// # Errors
+/// The file is too short, the system's error, or there is no memory for them.
+pub fn fill(
+    segment: &Segment,
+    (offset, len): (usize, usize),
+    (file, at): (impl AsFd, u64),
+) -> rustix::io::Result<()> {
+    segment.store.fill(offset - segment.layout.store, len, file, at)
 }
 
 /// Writes bytes of a segment, using whole words if possible. Returns `None` if they do not exist.
@@ -84,6 +97,7 @@ mod tests {
 
     use raidshmem_core::layout::Layout;
     use raidshmem_sys::memory::{self, Part};
+    use rustix::io::Errno;
 
     use super::*;
 
@@ -116,5 +130,26 @@ mod tests {
         assert_eq!(write(segment, snapshot, &[1; 8]), None, "and not be written");
         assert_eq!(read(segment, end - 8, 8), Some(vec![0; 8]));
         assert_eq!(read(segment, end - 8, 16), None);
+    }
+
+    #[test]
+    fn a_store_is_filled_from_a_file_and_memory_that_is_not_there_is_an_error() {
+        let layout = Layout::new(1 << 20, 2);
+        let (snapshot, page) = (layout.snapshots[0], memory::page_size());
+        let file = memory::create("short", snapshot + page).unwrap();
+        let part = Part::new(Arc::new(file), 0, layout.total);
+        let segment = Segment::own(&part, layout).unwrap().0.leak();
+        let bytes: Vec<u8> = (0..3 * page).map(|at| ((at * at) >> 3) as u8).collect();
+        let source = memory::create("source", bytes.len()).unwrap();
+        memory::write_at(&source, 0, &bytes).unwrap();
+        fill(segment, (snapshot + 5, 1000), (&source, 7)).unwrap();
+        assert_eq!(segment.bytes(snapshot, 5), [0; 5]);
+        assert_eq!(segment.bytes(snapshot + 5, 1000), &bytes[7..1007]);
+        assert_eq!(segment.bytes(snapshot + 1005, 8), [0; 8]);
+        let short = fill(segment, (snapshot, 100), (&source, bytes.len() as u64 - 99));
+        assert_eq!(short, Err(Errno::NXIO));
+        // Memory of the file that it maps ends after a page.
+        let none = fill(segment, (snapshot, 2 * page), (&source, 0));
+        assert_eq!(none, Err(Errno::FAULT), "no signal");
     }
 }

@@ -253,6 +253,26 @@ impl Mapping {
         self.base().wrapping_add(from).cast()
     }
 
+    /// Fills the `len` bytes from `from` with those of a file from `at`. The kernel writes them, as
+    /// in [`write_at`]: lack of memory is an error, not a signal.
+    pub fn fill(&self, from: usize, len: usize, file: impl AsFd, at: u64) -> Result<()> {
+        let (into, file, mut done) = (self.inside(from, len), file.as_fd().as_raw_fd(), 0);
+        while done < len {
+            let (rest, at) = (len - done, (at + done as u64) as libc::off_t);
+            // SAFETY: the bytes are inside this mapping, and the kernel writes them as it would
+            // through the file: no reference to them is made here.
+            match unsafe { libc::pread(file, into.wrapping_byte_add(done).cast(), rest, at) } {
+                0 => return Err(Errno::NXIO),
+                read @ 1.. => done += read as usize,
+                _ => match Errno::from_io_error(&std::io::Error::last_os_error()) {
+                    Some(Errno::INTR) => {}
+                    error => return Err(error.unwrap_or(Errno::INVAL)),
+                },
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the `len` bytes from `from`, whole pages, writable.
     pub fn open(&self, from: usize, len: usize) -> Result<()> {
         self.protect(from, len, true)

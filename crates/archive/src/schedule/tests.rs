@@ -2,6 +2,10 @@
 
 use super::*;
 use CheckpointNumber as N;
+use raidshmem_core::quantity::TileIndex;
+
+use crate::owner::Owner;
+use crate::references::Past;
 
 const SECOND: Duration = Duration::from_secs(1);
 const NODES: [u32; 3] = [0, 0, 2];
@@ -269,4 +273,53 @@ fn a_set_refers_to_the_one_before_unless_that_is_unsafe_or_the_chain_long() {
     let orders = plan.written(0, N(32), Ok(with_bases));
     let Some(Order::Commit { files, .. }) = orders.first() else { panic!("{orders:?}") };
     assert_eq!(files.bases, [N(4), N(9)]);
+}
+
+/// A history of sets, of which some fail, lose a PE, or are what a job resumes from. Each set
+/// changes some of the tiles of a file, often all that the sets before it had changed: these are
+/// bases no longer, but count.
+#[test]
+fn of_eight_sets_in_a_row_one_is_whole_whatever_becomes_of_the_bases() {
+    const TILES: usize = 3;
+    let mut random = 1_u64;
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 33) % most
+    };
+    let (mut plan, mut past) = (schedule(Every::Checkpoints(1)), None::<Past>);
+    let (mut chains, mut digests) = (BTreeMap::new(), [0; TILES]);
+    for number in 1..4000_u64 {
+        let now = SECOND * number as u32;
+        digests[below(TILES as u64 - 1) as usize] = u128::from(number);
+        let orders = plan.checkpoint(N(number), &[0], now);
+        let [Order::Write { base, .. }] = orders[..] else { panic!("{orders:?}") };
+        let owner = Owner { job: 7, number: N(number), pe: Pe(0), n_pes: 1, heap_len: 1 << 20 };
+        let before = past.take().filter(|past| past.suits(base, &owner));
+        let sources = |past: &Past| {
+            let mut references = past.references(TILES);
+            for (nth, place) in references.sources.iter_mut().enumerate() {
+                *place = past.source(TileIndex::of(nth), digests[nth]).unwrap_or(0);
+            }
+            references
+        };
+        let references = before.as_ref().map(sources).unwrap_or_default();
+        past = Some(Past::new(owner, entry(number), &references, &digests));
+        match below(40) {
+            0 => _ = plan.interrupted(),
+            1 => {
+                plan.interrupted();
+                plan.resumed(N(number - 1), now);
+            }
+            2 => _ = plan.written(0, N(number), Err(Failure::Refused("full".into()))),
+            _ => {
+                let chain = base.map_or(0, |base| chains[&base]) + 1;
+                assert!(chain <= 8, "set {number} is the {chain}th of its chain");
+                assert!(references.bases.iter().all(|it| number - it.number.0 < 8), "{number}");
+                chains.insert(N(number), chain);
+                plan.written(0, N(number), files(&[0]));
+                plan.committed(0, N(number), Ok(number), now);
+            }
+        }
+    }
+    assert!(chains.values().any(|&chain| chain == 8), "no chain was full");
 }

@@ -11,7 +11,8 @@ use raidshmem_core::settings::{Settings, StoreLayout};
 use raidshmem_disk::examine::StoredSet;
 use raidshmem_disk::files::SetError;
 use raidshmem_disk::sets::{self, Set};
-use raidshmem_sys::pool::WorkerPool;
+use raidshmem_sys::pool::{self, WorkerPool};
+use raidshmem_sys::process;
 
 use super::ready::Disks;
 use super::refused::Refused;
@@ -139,8 +140,8 @@ fn newest<'a>(
     may_be: &dyn Fn(&Manifest) -> bool,
     notes: &mut Vec<String>,
 ) -> Result<(&'a Set, Manifest), String> {
-    // One thread, since this process may be about to change its environment.
-    let pool = WorkerPool::new(1, Vec::new());
+    let cpus = process::usable();
+    let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
     for set in sets {
         if set.manifest().is_ok_and(|manifest| !may_be(&manifest)) {
             continue;
