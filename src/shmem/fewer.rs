@@ -18,6 +18,7 @@ use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem::check;
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::In;
+use crate::openshmem::memory::logged::unlogged;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split::{self, Unsplit};
 use crate::openshmem::team;
@@ -46,6 +47,7 @@ pub struct Agreed {
 /// assert_eq!(agreed.value & 0b110, 0b110);
 /// ```
 pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
+    unlogged("ft::agree");
     let _alone = shmem;
     check::needs_shrink("ft::agree");
     let decision = team.group("ft::agree").through(SyncPoint::Agree).agree((value, 0));
@@ -71,6 +73,7 @@ pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
 /// # Ok::<(), raidshmem::Error>(())
 /// ```
 pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
+    unlogged("ft::shrink");
     let _alone = shmem;
     check::needs_shrink("ft::shrink");
     team.group("ft::shrink"); // panics for a PE that is not a member
@@ -89,6 +92,7 @@ pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
 /// assert!(raidshmem::ft::failed(&shmem, shmem.team_world()).is_empty());
 /// ```
 pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
+    unlogged("ft::failed");
     let (_, _, size) = team.members();
     let pes = (0..size as i32).filter_map(|pe| team::to_world(team.number(), pe));
     let lost = ft::failed(pes).into_iter().enumerate();
@@ -123,6 +127,7 @@ pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
 /// raidshmem::ft::on_fault(&mut shmem, |pe, how| eprintln!("PE {pe} is lost: {how:?}"));
 /// ```
 pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'static) {
+    unlogged("ft::on_fault");
     let _alone = shmem;
     check::needs_shrink("ft::on_fault");
     ft::on_fault(move |pe, status| {
@@ -156,6 +161,7 @@ pub fn get_checkpoint<T: Symmetric>(
     from: SymSlice<T>,
     to: &mut [T],
 ) -> Option<u64> {
+    unlogged("ft::get_checkpoint");
     check::needs_shrink("ft::get_checkpoint");
     let (n, elements) = (shmem.n_pes(), from.len());
     assert!(pe < n, "PE {pe}: expected 0..={}", n - 1);
@@ -243,6 +249,7 @@ impl Peers<'_> {
         to: SymSlice<T>,
         from: &[T],
     ) -> Result<(), Fault> {
+        unlogged("Peers::put2");
         assert!(from.len() == to.len(), "put2 of {} elements to {}", from.len(), to.len());
         let (both, dest) = ([pe, shadow].map(|pe| self.pe(pe)), self.at(to));
         let source = In::of(bytemuck::cast_slice::<T, u8>(from));

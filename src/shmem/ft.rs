@@ -3,8 +3,11 @@
 //! Source: thesis, section 4.3.3 and its listing 4.1.
 
 use std::ops::ControlFlow;
+use std::panic::Location;
 
+use raidshmem_core::replay::place::CallSource;
 use raidshmem_runtime::fault_tolerance as ft;
+use raidshmem_sys::site;
 
 pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
@@ -12,6 +15,7 @@ use super::root::{self, LoopProgress};
 pub use super::set::CheckpointSet;
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::openshmem::check::misuse;
+use crate::openshmem::memory::logged::unlogged;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
 /// a call that comes too early saves nothing, but still reports losses.
@@ -26,9 +30,18 @@ use crate::openshmem::check::misuse;
 /// raidshmem::ft::checkpoint_all(&mut shmem)?;
 /// # Ok::<(), raidshmem::Error>(())
 /// ```
+#[track_caller]
 pub fn checkpoint_all(shmem: &mut Shmem) -> Result<(), Error> {
     let _alone = shmem;
-    outcome(ft::checkpoint_all())
+    from_here(Location::caller(), || outcome(ft::checkpoint_all()))
+}
+
+/// Makes a checkpoint call that the program wrote at `place`.
+fn from_here<R>(place: &Location, call: impl FnOnce() -> R) -> R {
+    site::set_source(Some(CallSource::of(place.file(), place.line(), place.column(), "")));
+    let result = call();
+    site::set_source(None);
+    result
 }
 
 fn outcome(status: i32) -> Result<(), Error> {
@@ -70,6 +83,7 @@ pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
 /// ```
 pub fn should_stop(shmem: &mut Shmem) -> bool {
     let _alone = shmem;
+    unlogged("ft::should_stop");
     ft::should_stop()
 }
 
@@ -223,6 +237,7 @@ pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
 /// ```
 pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     let addr = shmem.local(slice).as_ptr().addr();
+    unlogged("ft::readonly");
     kept(ft::readonly("ft::readonly", addr, slice.bytes()))
 }
 
@@ -233,6 +248,7 @@ pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
 /// Like [`readonly`].
 pub fn writable<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     let addr = shmem.local(slice).as_ptr().addr();
+    unlogged("ft::writable");
     kept(ft::writable("ft::writable", addr, slice.bytes()))
 }
 
@@ -280,6 +296,7 @@ pub fn last_error(_shmem: &Shmem) -> Option<String> {
 /// assert_eq!(sum, [10, 45]);
 /// # Ok::<(), raidshmem::Error>(())
 /// ```
+#[track_caller]
 pub fn run<S: Symmetric>(
     shmem: &mut Shmem,
     mut begin: impl FnMut(&mut Shmem) -> Result<S, Error>,
@@ -288,8 +305,9 @@ pub fn run<S: Symmetric>(
     if shmem.world.shrinks() {
         misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop rolls back");
     }
+    let place = Location::caller();
     loop {
-        match confirmed(shmem) {
+        match from_here(place, || confirmed(shmem)) {
             Ok(()) => {}
             Err(Error::Fault(_) | Error::Refused(_)) => {
                 restart_pes(shmem);
@@ -315,7 +333,7 @@ pub fn run<S: Symmetric>(
 fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
     match root::progress(shmem.world.segments) {
         LoopProgress::Done => outcome(ft::save_all()).and_then(|()| flush(shmem)),
-        _ => checkpoint_all(shmem),
+        _ => outcome(ft::checkpoint_all()),
     }
 }
 

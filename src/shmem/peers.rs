@@ -17,9 +17,11 @@ use raidshmem_runtime::pgas::stream::{Id, Target};
 use super::atomic::{Integer, Word};
 use super::team::Team;
 use super::{Fault, SymRef, SymSlice, Symmetric};
+use crate::openshmem::collective;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Out, Sym, SymIn};
-use crate::openshmem::memory::{atomic, rma};
+use crate::openshmem::memory::atomic;
+use crate::openshmem::memory::elements::{get_elements, get_slice, put_elements, put_slice};
 use crate::openshmem::order;
 use crate::openshmem::team::{index_of, to_world};
 
@@ -158,7 +160,7 @@ impl<'a> Peers<'a> {
     pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
         let (pe, source) = (self.pe(pe), self.from(from));
         assert!(from.len() == to.len(), "get of {} elements to {}", from.len(), to.len());
-        rma::fetch("Peers::get", bytemuck::cast_slice_mut::<T, u8>(to), source, pe);
+        get_slice("Peers::get", bytemuck::cast_slice_mut::<T, u8>(to), source, pe);
     }
 
     /// Copies private memory of this PE to elements of `pe`.
@@ -180,7 +182,7 @@ impl<'a> Peers<'a> {
     pub fn put<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: &[T]) {
         let (pe, dest) = (self.pe(pe), self.at(to));
         assert!(from.len() == to.len(), "put of {} elements to {}", from.len(), to.len());
-        rma::send("Peers::put", dest, bytemuck::cast_slice::<T, u8>(from), pe);
+        put_slice("Peers::put", dest, bytemuck::cast_slice::<T, u8>(from), pe);
     }
 
     /// Reads one element of `pe`; zero between a death and the restart.
@@ -220,7 +222,7 @@ impl<'a> Peers<'a> {
     pub fn pull<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: SymSlice<T>) {
         let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
         check(from, to);
-        rma::get("Peers::pull", dest.as_out(), source, to.bytes(), pe);
+        get_elements("Peers::pull", dest.as_out(), source, to.bytes(), pe);
     }
 
     /// Copies symmetric memory of this PE to elements of `pe`; otherwise like [`Peers::pull`].
@@ -235,7 +237,7 @@ impl<'a> Peers<'a> {
     pub fn push<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: SymSlice<T>) {
         let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
         check(from, to);
-        rma::put("Peers::push", dest, source.as_in(), to.bytes(), pe);
+        put_elements("Peers::push", dest, source.as_in(), to.bytes(), pe);
     }
 
     /// Orders puts: any PE sees earlier puts before later puts and atomic updates.
@@ -291,7 +293,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<(), Fault> {
-        self.group("Peers::barrier").meet().map_err(Fault::of)
+        collective::pass(self.group("Peers::barrier")).map_err(Fault::of)
     }
 
     /// Begins an update; its previous value is in `before` after the next quiet.

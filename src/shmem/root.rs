@@ -8,7 +8,8 @@
 //! A PE whose exchange ended with a loss reads the `inside` words of its peers. A peer that is
 //! still inside its exchange may be in the middle of a transfer to this PE's memory, so the PE
 //! waits until all have left ([`settle`]) before it lends references again; a substitute does so
-//! when it begins.
+//! when it begins. If only the lost PEs roll back, no PE waits: the others log their transfers to
+//! a lost one.
 //!
 //! Invariants: everything in the block is an atomic; a PE that is not inside an exchange transfers
 //! nothing, and one that sees a loss after setting `inside` does not begin. Fresh memory is zero,
@@ -74,9 +75,12 @@ pub(super) fn leave(segments: &Segments) {
     root(segments).inside.store(0, Ordering::SeqCst);
 }
 
-/// Leaves after a loss, and waits until all PEs have stopped transferring.
+/// Leaves after a loss, and waits until all PEs have stopped transferring, unless they are to go on.
 pub(super) fn settle(world: &World) {
     leave(world.segments);
+    if world.members.view().local {
+        return;
+    }
     let word = world.segments.layout().heap + offset_of!(Root, inside);
     let mut view = world.members.view();
     let alive = |view: &raidshmem_core::view::View| -> Vec<Pe> {

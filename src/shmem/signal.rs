@@ -8,6 +8,10 @@ use raidshmem_segment::waits::Waiting;
 
 use super::atomic::Word;
 use super::{Fault, Peers, SymRef, SymSlice, Symmetric};
+use crate::openshmem::memory::atomic::change_word;
+use crate::openshmem::memory::issue::issue;
+use crate::openshmem::memory::logged;
+use crate::openshmem::memory::operation::Operation;
 use crate::openshmem::memory::word::Word as Own;
 
 /// The update of the signal word that follows a put's data.
@@ -71,7 +75,7 @@ impl Peers<'_> {
             Signal::Add(value) => (Update::Add, value),
         };
         let word = Own::new("Peers::signal", "the signal word", self.word(word), self.pe(pe));
-        word.after_puts().change(how, value);
+        change_word("Peers::signal", word.after_puts(), how, value);
     }
 
     /// Returns this PE's current value of a word; earlier puts of its writer are visible.
@@ -83,14 +87,15 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn own<T: Word>(&self, on: SymRef<T>) -> T {
-        T::of(self.watched(on).load())
+        T::of(issue(Operation::look("Peers::own", self.watched(on))))
     }
 
     fn watched<T: Word>(&self, on: SymRef<T>) -> Own {
         Own::own("Peers::wait", "the word waited for", self.word(on))
     }
 
-    /// Blocks until `ready` accepts the value of this PE's own element; returns that value.
+    /// Blocks until `ready` accepts the value of this PE's own element; returns that value. `ready`
+    /// may be called any number of times.
     ///
     /// # Errors
     /// [`Fault`] if a PE is lost meanwhile.
@@ -133,19 +138,26 @@ impl Peers<'_> {
         let words: Vec<Own> = (0..own.len()).map(|index| self.watched(own.at(index))).collect();
         let mut look = || {
             let values = words.iter().map(|word| T::of(word.load())).enumerate();
-            { values }.find(|(index, value)| ready(*index, *value))
+            let found = { values }.find(|(index, value)| ready(*index, *value));
+            found.map(|(index, value)| (index, value.bits()))
         };
-        let mut found = look();
-        if found.is_none() {
-            let ready = || {
-                found = look();
-                found.is_some()
-            };
-            self.world()
-                .wait_until(|| Waiting::anyone("Peers::wait_until"), ready)
-                .map_err(Fault::of)?;
-        }
-        Ok(found.expect("the wait has ended"))
+        let find = || {
+            let mut found = look();
+            if found.is_none() {
+                let ready = || {
+                    found = look();
+                    found.is_some()
+                };
+                // After a loss nothing is found.
+                let waiting = || Waiting::anyone("Peers::wait_until");
+                let _ = self.world().wait_until(waiting, ready);
+            }
+            found
+        };
+        let with = words.iter().map(|word| word.place().offset() as u64).sum();
+        let found = logged::found(self.world(), "Peers::wait_until", with, find);
+        let (index, value) = found.ok_or_else(Fault::new)?;
+        Ok((index, T::of(value)))
     }
 
     /// Blocks until `ready` has accepted every one of this PE's own elements. `ready` receives

@@ -4,6 +4,7 @@
 
 use super::fewer;
 use super::{Error, Fault, Shmem, Team, TeamConfig};
+use crate::openshmem::collective;
 use crate::openshmem::group::{Group, MASK_AT, SyncPoint};
 use crate::openshmem::split::{self, TeamPart, Unsplit};
 use crate::openshmem::team;
@@ -200,7 +201,7 @@ impl Shmem {
         // Agreements succeed even if a member is lost.
         if group.agreed((u64::MAX, 0)).is_none() {
             self.healthy()?;
-            group.meet().map_err(Fault::of)?;
+            collective::pass(group).map_err(Fault::of)?;
         }
         split::destroy("destroy", team.number());
         Ok(())
@@ -214,12 +215,10 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     if world.shrinks() {
         return agree_among(&group, words);
     }
-    if world.members.faulted() {
-        return Err(Error::Fault(Fault::new()));
-    }
+    world.loss_response().healthy().map_err(Fault::of)?;
     let mut equal = true;
     for &word in words {
-        let said = group.all_gather(MASK_AT, word).map_err(Fault::of)?;
+        let said = collective::all_gather(&group, MASK_AT, word).map_err(Fault::of)?;
         equal &= said.iter().all(|other| *other == word);
     }
     if equal { Ok(()) } else { Err(Error::NoTeam(DIFFER)) }

@@ -10,6 +10,7 @@ use raidshmem_runtime::pgas::{self, World};
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
+use crate::openshmem::collective;
 use crate::openshmem::group::SyncPoint;
 
 /// The token of initialisation: the library is initialised while it exists.
@@ -36,7 +37,6 @@ impl Shmem {
     pub fn init() -> Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
-        pgas::world().call_log().log_nothing("calls of the Rust interface are not logged");
         let world = pgas::world();
         let block = world.memory.alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
@@ -216,7 +216,7 @@ impl Shmem {
         if self.world.shrinks() {
             return self.exchange_among((team, group), body);
         }
-        let pass = |gate| group.through(gate).meet().map_err(Fault::of);
+        let pass = |gate| collective::pass(group.through(gate)).map_err(Fault::of);
         let lost = |fault| {
             self.world.transfers().quiet_all(); // nothing of this PE is in flight any more
             root::settle(self.world);
@@ -251,7 +251,8 @@ impl Shmem {
             return self.world.barriers().barrier("barrier_all").map_err(Fault::of);
         }
         self.healthy()?;
-        Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
+        collective::pass(Team::WORLD.group("barrier_all").through(SyncPoint::Barrier))
+            .map_err(Fault::of)
     }
 
     /// Returns an error between a death and the restart.

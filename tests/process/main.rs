@@ -5,7 +5,8 @@
 //!   [`local_rollback_zero`]: over calls that move nothing; [`local_rollback_words`]: with atomic
 //!   operations, signals and locks; [`local_rollback_teams`]: in teams and active sets;
 //!   [`local_rollback_apart`]: and then all PEs do; [`local_rollback_hosts`]: between hosts;
-//!   [`local_rollback_place`]: whichever way its checkpoint call was compiled
+//!   [`local_rollback_place`]: whichever way its checkpoint call was compiled;
+//!   [`local_rollback_rust`]: in safe Rust
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`background`]: parity that is computed while the program runs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
@@ -99,6 +100,7 @@ mod local_rollback_heal;
 mod local_rollback_hosts;
 mod local_rollback_pairs;
 mod local_rollback_place;
+mod local_rollback_rust;
 mod local_rollback_teams;
 mod local_rollback_words;
 mod local_rollback_zero;

@@ -66,6 +66,11 @@ pub fn sync(group: Group) -> Result<(), Fault> {
     if pgas::world().prelude.is_given() {
         return Ok(());
     }
+    pass(group)
+}
+
+/// Waits until all PEs of a group have arrived at its gate.
+pub fn pass(group: Group) -> Result<(), Fault> {
     let meet = || group.meet();
     carry_out(meet, || logged::barrier(&group), meet)
 }
@@ -79,10 +84,8 @@ pub fn all_gather(group: &Group, at: usize, number: u64) -> Result<Vec<u64>, Fau
 
 /// Gathers one number from each PE; returns them by index.
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
-    match living::applies() {
-        true => living::gather(group, number),
-        false => exchange::gather(group, number),
-    }
+    let living = || living::gather(group, number);
+    carry_out(living, || logged::gather(group, number), || exchange::gather(group, number))
 }
 
 /// Runs a collective by `act`, which returns the bytes of the local destination that it filled; in

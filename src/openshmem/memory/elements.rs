@@ -69,6 +69,20 @@ pub fn get_elements<T>(
     by_size!(bytes, n, get_word(call, dest, source, pe), get_any(call, dest, source, n, bytes, pe))
 }
 
+/// Copies elements of a slice to a PE. With a `later` target, the caller keeps it unchanged until
+/// the quiet.
+#[inline]
+pub fn put_slice<T>(call: &'static str, dest: Sym<T>, from: &[T], pe: impl Into<Target>) {
+    put_elements(call, dest, In(from.as_ptr()), from.len(), pe);
+}
+
+/// Copies elements of a PE to a slice. With a `later` target, the caller leaves it untouched until
+/// the quiet.
+#[inline]
+pub fn get_slice<T>(call: &'static str, to: &mut [T], source: SymIn<T>, pe: impl Into<Target>) {
+    get_elements(call, Out(to.as_mut_ptr()), source, to.len(), pe);
+}
+
 /// Stores one value on a PE.
 #[inline]
 pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {

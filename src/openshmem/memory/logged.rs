@@ -2,7 +2,7 @@
 //! location, for the log; and waits for local words, which are logged too.
 //!
 //! An operation on a PE that is mapped is complete when its call returns, in any context. One on
-//! another PE is a message (`pgas/far.rs`). A call through the Rust interface is not logged.
+//! another PE is a message (`pgas/far.rs`).
 
 use std::borrow::Cow;
 
@@ -153,6 +153,25 @@ pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool
 /// promising. Repeated vain attempts must not fill a log.
 pub fn may_try(call: &'static str, look: impl FnOnce() -> bool) -> bool {
     !pgas::world().logs() || tells(call, 0, look)
+}
+
+/// Returns the result of `find` at a set of local words: an index and a value. None if all PEs roll
+/// back.
+pub fn found(
+    world: &World,
+    call: &'static str,
+    with: u64,
+    find: impl FnOnce() -> Option<(usize, u64)>,
+) -> Option<(usize, u64)> {
+    let words = |found: Option<(usize, u64)>| {
+        let words = found.into_iter().flat_map(|(index, value)| [index, value as usize]);
+        words.collect()
+    };
+    let of = |words: Vec<usize>| match words[..] {
+        [index, value] => Some((index, value as u64)),
+        _ => None,
+    };
+    indices(world, call, || with, find, (words, of))
 }
 
 /// Returns the result of `find` at a set of local words, through the log, which holds it as the
