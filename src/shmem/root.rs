@@ -75,7 +75,7 @@ pub(super) fn leave(segments: &Segments) {
     root(segments).inside.store(0, Ordering::SeqCst);
 }
 
-/// Leaves after a loss, and waits until all PEs have stopped transferring, unless they are to go on.
+/// Leaves after a loss. Waits until all PEs have stopped transferring, unless they continue.
 pub(super) fn settle(world: &World) {
     leave(world.segments);
     if world.members.view().local {
