@@ -1,4 +1,4 @@
-//! Puts and gets of the library itself, on behalf of collectives and of the Rust interface.
+//! Puts and gets of the library itself, on behalf of collectives.
 //!
 //! They are described like those of the program, and executed directly: the call that needs them is
 //! logged and recorded as a whole, if at all.

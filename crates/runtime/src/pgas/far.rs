@@ -43,10 +43,18 @@ pub(super) struct SendingScope<'a> {
     far: &'a FarLogs,
 }
 
+impl SendingScope<'_> {
+    /// Passes messages to the engine that may leave since others have arrived.
+    #[inline]
+    pub fn depart_due(&self) {
+        self.calls.depart_if_due(self.far);
+    }
+}
+
 impl Drop for SendingScope<'_> {
     fn drop(&mut self) {
         self.far.waiters.fetch_sub(1, Ordering::SeqCst);
-        self.calls.depart_due();
+        self.depart_due();
     }
 }
 
@@ -86,12 +94,10 @@ impl<'a> FarCalls<'a> {
         }
     }
 
-    /// Passes messages to the engine that may leave since others have arrived.
+    /// Like [`FarCalls::depart`], if others have arrived that release messages.
     #[inline]
-    pub fn depart_due(self) {
-        if let Some(far) = self.mirrors()
-            && far.take_due()
-        {
+    fn depart_if_due(self, far: &FarLogs) {
+        if far.take_due() {
             self.depart(far);
         }
     }
@@ -105,7 +111,7 @@ impl<'a> FarCalls<'a> {
         let begun = process::helper("shmem-letters", STACK, move || {
             far.sender.get_or_init(std::thread::current);
             loop {
-                self.depart_due();
+                self.depart_if_due(far);
                 std::thread::park();
             }
         });

@@ -26,6 +26,7 @@ use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::{futex, process};
 use tracing::debug;
 
+use super::far::SendingScope;
 use super::{Fault, World};
 
 /// The longest sleep without a look.
@@ -117,10 +118,9 @@ impl Waits<'_> {
         plain_stores: bool,
         mut ready: impl FnMut() -> bool,
     ) {
-        let far = self.world.far_calls();
-        let _sending = far.send_while_waiting();
+        let sending = self.world.far_calls().send_while_waiting();
         let mut ready = || {
-            far.depart_due();
+            sending.iter().for_each(SendingScope::depart_due);
             ready()
         };
         let (looks, offers) =

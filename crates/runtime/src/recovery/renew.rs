@@ -21,6 +21,7 @@ use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
+use raidshmem_segment::header::{RegionRecord, StoreRecords};
 use raidshmem_segment::log::{NO_INTERVAL, Word};
 
 use super::decode::Shards;
@@ -91,6 +92,12 @@ fn rebuild_store(
     }
 }
 
+/// Returns the records of the store of PE `pe`; None for this PE, or if that one is lost.
+fn records_of(world: &World, view: &View, pe: Pe) -> Option<StoreRecords> {
+    let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
+    is_there.then(|| world.grouping().records_of(pe)).flatten()
+}
+
 /// Returns the bytes of PE `pe`'s snapshot of checkpoint `number`; None if it has no such snapshot.
 fn len_of(
     world: &World,
@@ -98,8 +105,7 @@ fn len_of(
     view: &View,
     (pe, number): (Pe, CheckpointNumber),
 ) -> Option<usize> {
-    let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
-    let records = is_there.then(|| world.grouping().records_of(pe)).flatten()?;
+    let records = records_of(world, view, pe)?;
     records.snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
@@ -113,13 +119,12 @@ fn findings(
     let (shape, _) = protection.place(world.me());
     let finding = |(place, &pe): (usize, &Pe)| {
         let lost = StoreFinding::lost(&shape.layout, place);
-        if len_of(world, protection, view, (pe, number)) != Some(len) {
+        let Some(records) = records_of(world, view, pe) else { return lost };
+        let holds = |record: &RegionRecord| record.holds(world.job(), number);
+        if holds(&records.snapshots[protection.snapshot_of(number)]) != Some(len) {
             return lost;
         }
-        let records = world.grouping().records_of(pe);
-        let slot = protection.slot_of(number);
-        let has_parity =
-            records.is_some_and(|records| records.slots[slot].holds(world.job(), number).is_some());
+        let has_parity = holds(&records.slots[protection.slot_of(number)]).is_some();
         StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
     };
     shape.members.iter().enumerate().map(finding).collect()

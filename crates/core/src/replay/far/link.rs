@@ -67,6 +67,12 @@ impl FarLink {
         words.into_iter().chain(self.open_messages(port)).collect()
     }
 
+    /// Forgets what is in the mirror, which is empty now.
+    pub fn forget_mirror(&mut self) {
+        (self.number, self.last, self.old, self.meeting) = (0, None, None, None);
+    }
+
+    /// Counts a record in the mirror, at `from`.
     pub fn count(&mut self, kind: Kind, from: usize) {
         (self.number, self.last) = (self.number + 1, Some(from));
         if kind == Kind::Meeting {

@@ -213,7 +213,7 @@ impl FarLinks {
             FarMessage::Words(words) => {
                 if port.interval(pe) != interval {
                     port.clear(pe, interval);
-                    (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
+                    link.forget_mirror();
                 }
                 port.set_words(pe, &words);
                 link.answer_words(port, words.incarnation)
@@ -330,7 +330,7 @@ impl FarLinks {
         for pe in from {
             port.clear(pe, interval);
             let link = &mut self.links[pe.at()];
-            (link.number, link.last, link.old, link.meeting) = (0, None, None, None);
+            link.forget_mirror();
             link.told = None;
             link.expected = arrivals.iter().copied().filter(|arrival| arrival.pe == pe).collect();
         }

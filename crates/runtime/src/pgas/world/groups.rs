@@ -11,7 +11,7 @@ use raidshmem_core::store::grouped::GroupedCheckpoints;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State, View};
 use raidshmem_fabric::Read;
-use raidshmem_segment::header::StoreRecords;
+use raidshmem_segment::header::{RegionRecord, StoreRecords};
 use raidshmem_sys::lock;
 
 use super::World;
@@ -97,9 +97,14 @@ impl Grouping<'_> {
     /// Returns the groups of checkpoint `number`, from the records in the memory of all PEs. This
     /// PE rolls back to it locally, so it stays the last one meanwhile.
     pub(crate) fn groups_recorded(self, number: CheckpointNumber) -> Arc<Protection> {
-        let all = Pe::all(self.world.n_pes()).filter_map(|pe| self.records_of(pe));
-        let records = all.flat_map(|records| records.slots);
-        let records = records.filter_map(|record| record.grouped(self.world.job()));
+        let (world, job) = (self.world, self.world.job());
+        let is_of =
+            |record: &RegionRecord| record.grouped(job).is_some_and(|of| of.number == number);
+        // PEs of other hosts are asked only if the own records were lost.
+        let is_lost = !world.segments.own().header().slots.iter().any(is_of);
+        let asked = Pe::all(world.n_pes()).filter(|&pe| is_lost || !world.segments.is_remote(pe));
+        let records = asked.filter_map(|pe| self.records_of(pe)).flat_map(|records| records.slots);
+        let records = records.filter_map(|record| record.grouped(job));
         let job = (&self.world.settings, &self.world.job.domains);
         lock(&self.world.store.groups).recorded(job, records, number)
     }
