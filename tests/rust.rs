@@ -101,7 +101,7 @@ fn a_contraction_loses_the_tasks_that_were_begun() {
 fn a_panic_of_the_library_ends_the_job_and_one_of_the_program_is_a_death() {
     let run = |what: &str| job(3).args(&["--verbose"]).program(&example("panics"), &[what]).run();
     let outcome = run("library");
-    let place = "crates/runtime/src/pgas/world/topology.rs:";
+    let place = "crates/runtime/src/pgas/world/";
     outcome.status(3).says(&format!("raidshmem: PE 1: a library bug at {place}"));
     outcome.says("index out of bounds: the len is 3 but the index is 9999");
     outcome.check(outcome.count("a substitute") == 0, "no PE gets there again");
