@@ -186,9 +186,14 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the group of a team; an invalid handle is a misuse.
+    /// Returns the group of a team; an invalid handle is a misuse, except after a loss.
     pub fn of_team(call: &'static str, team: Team) -> Group {
         let Some((start, stride, size)) = members(team) else {
+            // A loss may have kept the team from being made. No call does anything until all PEs
+            // roll back, and then the program makes it again.
+            if pgas::world().loss_response().interrupted() {
+                return Group::of_team(call, Team::WORLD);
+            }
             misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
         };
         let slot = team.0 - 1;

@@ -28,9 +28,9 @@ static void set(long first) {
 
 /* The collectives of one team. */
 static void of_team(struct own *own, shmem_team_t team) {
-    int size = shmem_team_n_pes(team);
+    int size = shmem_team_n_pes(team); /* -1 if a loss kept the team from being made */
     set(3);
-    CALL(shmem_long_broadcast(team, dest, from, 2, size - 1));
+    CALL(shmem_long_broadcast(team, dest, from, 2, size > 0 ? size - 1 : 0));
     mix(2);
     CALL(shmem_team_sync(team));
     CALL(shmem_long_fcollect(team, dest, from, 1));

@@ -15,6 +15,8 @@ struct Hosts {
     words: [Subject; 2],
     teams: [Subject; 2],
     apart: Subject,
+    /// Two PEs on each node, which do not map each other.
+    unmapped: [Subject; 3],
     /// The divisor of the numbers of cases: the second network repeats only some.
     share: usize,
 }
@@ -27,6 +29,11 @@ impl Hosts {
             words: both("local_rollback_words", fabric),
             teams: both("local_rollback_teams", fabric),
             apart: Subject::apart("local_rollback_apart", "3", fabric),
+            unmapped: [
+                Subject::unmapped("local_rollback", fabric),
+                Subject::unmapped("local_rollback_words", fabric),
+                Subject::unmapped("local_rollback_teams", fabric),
+            ],
             share,
         }
     }
@@ -88,7 +95,7 @@ fn a_pe_dies_anywhere_in_a_call_between_hosts() {
     for Hosts { words, teams, share, .. } in hosts() {
         let mut alone = 0;
         let all = (1..=60).flat_map(|step| [&words[0], &words[1], &teams[1]].map(|on| (step, on)));
-        for (step, subject) in sample_long(all.collect(), 9 / share, 30 / share) {
+        for (step, subject) in sample_long(all.collect(), 9 / share, 16 / share) {
             let outcome = subject.run(&["1", &format!("-{}", 300 + 350 * step)]);
             if outcome.count("PE 1 was killed by SIGKILL after shmem_finalize") == 0 {
                 subject.right(&outcome);
@@ -103,11 +110,11 @@ fn a_pe_dies_anywhere_in_a_call_between_hosts() {
 #[test]
 fn two_pes_die_before_any_of_their_calls_between_hosts() {
     for Hosts { fabric, share, .. } in hosts() {
-        for cases in sample_long(parts(9), 1, 4 / share) {
+        for cases in sample_long(parts(9), 1, 2 / share) {
             let outcome = run_over(fabric, "each", [1, 2], cases, PES);
             rolled_back_locally(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
         }
-        for how in ["both", "replay", "chain"] {
+        for how in ["both", "replay", "chain"].into_iter().take(3 / share) {
             let outcome = run_over(fabric, how, [1, 2], parts(9)[0], PES);
             for_a_reason(&outcome);
             outcome.check(outcome.count(LOCAL) > outcome.count(ALL), "most should be local");
@@ -120,7 +127,7 @@ fn two_pes_die_before_any_of_their_calls_between_hosts() {
 fn a_pe_is_lost_with_its_host_before_each_of_its_calls() {
     for Hosts { fabric, share, .. } in hosts() {
         let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
-        for (pe, call) in sample_long(all.collect(), 8 / share, 33 / share) {
+        for (pe, call) in sample_long(all.collect(), 8 / share, 16 / share) {
             let outcome = run_over(fabric, "node", [pe, (pe + 1) % PES], case(call, 1), PES);
             rolled_back_locally(&outcome, 1);
             outcome.says(&format!("was lost with PE {pe}")).says("rebuilt from PEs");
@@ -143,18 +150,25 @@ fn words_and_teams_on_a_host_that_is_lost() {
 fn a_host_is_lost_anywhere_in_a_call() {
     for Hosts { words, teams, share, .. } in hosts() {
         let all = (1..=60).flat_map(|step| [&words[0], &teams[0]].map(|on| (step, on)));
-        let mut alone = 0;
-        for (step, subject) in sample_long(all.collect(), 6 / share, 40 / share) {
-            let outcome = subject.run(&["1", &format!("-{}", 300 + 350 * step), "node"]);
-            subject.right(&outcome);
-            // The checkpoint may not have a replica yet.
-            let without = outcome.count("its node is lost, and its logs with it");
-            let checkpoint = outcome.count("a checkpoint was being made");
-            outcome.check(outcome.count(ALL) == without + checkpoint, "another reason");
-            alone += outcome.count(LOCAL);
-        }
-        assert!(alone > 0, "all PEs rolled back each time");
+        lost_anywhere(all.collect(), (6 / share, 20 / share));
     }
+}
+
+/// Loses the node of PE 1 after the time of a step, of which at least `few` and otherwise `many`
+/// are taken.
+fn lost_anywhere(all: Vec<(u32, &Subject)>, (few, many): (usize, usize)) {
+    let mut alone = 0;
+    for (step, subject) in sample_long(all, few, many) {
+        let outcome = subject.run(&["1", &format!("-{}", 300 + 350 * step), "node"]);
+        subject.right(&outcome);
+        // The checkpoint may not have a replica yet.
+        let without = outcome.count("its node is lost, and its logs with it");
+        let checkpoint = outcome.count("a checkpoint was being made")
+            + outcome.count("its log does not begin at the last checkpoint");
+        outcome.check(outcome.count(ALL) == without + checkpoint, "another reason");
+        alone += outcome.count(LOCAL);
+    }
+    assert!(alone > 0, "all PEs rolled back each time");
 }
 
 /// The substitute of the process keeps the replica of its log complete.
@@ -176,6 +190,27 @@ fn a_process_dies_while_a_pe_comes_back_on_another_host() {
             let outcome = run_over(fabric, "then", [1, 2], case(i, j), PES);
             for_a_reason(&outcome);
         }
+    }
+}
+
+/// Each of them has to send its records to the other again.
+#[test]
+fn the_pes_of_a_host_come_back_together_if_they_do_not_map_each_other() {
+    for Hosts { unmapped, share, .. } in hosts() {
+        let [plain, words, teams] = unmapped;
+        plain.is_right_without_a_loss();
+        plain.is_lost_before_calls(2, 11, 2 / share);
+        words.is_lost_before_calls(1, 5, 4 / share);
+        teams.is_lost_before_calls(1, 3, 4 / share);
+        words.dies_before_calls(1, 13, 2 / share);
+    }
+}
+
+#[test]
+fn a_host_with_several_pes_is_lost_anywhere_in_a_call() {
+    for Hosts { unmapped, share, .. } in hosts() {
+        let all = (1..=60).flat_map(|step| [&unmapped[1], &unmapped[2]].map(|on| (step, on)));
+        lost_anywhere(all.collect(), (4 / share, 12 / share));
     }
 }
 

@@ -23,7 +23,7 @@ fn dies_before_calls(places: &[&str], most: usize) {
     logged.check(said(&logged, "sum") == sum, "logs should change nothing");
     logged.check(said(&logged, "calls") == CALLS.to_string(), "another number of calls");
     let all = (0..PES as u32).flat_map(|pe| (1..=CALLS).map(move |call| (pe, call)));
-    for (pe, call) in sample_long(all.collect(), most, 8 * most) {
+    for (pe, call) in sample_long(all.collect(), most, 3 * most) {
         let outcome = run(places, pe, call, "local");
         outcome.check(said(&outcome, "sum") == sum, "the sum of a run without a loss");
         rolled_back_locally(&outcome, 1);

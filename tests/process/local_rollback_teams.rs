@@ -1,8 +1,8 @@
 //! Local rollback of a PE that uses teams and active sets: their collectives, splits and contexts
 //! are logged like those of all PEs.
 
-use super::local_rollback::{Subject, for_a_reason, rolled_back_locally};
-use super::support::sample_long;
+use super::local_rollback::{PES, Subject, for_a_reason, rolled_back_locally};
+use super::support::{Job, program, sample_long};
 
 static TEAMS: Subject = Subject::new("local_rollback_teams");
 
@@ -24,6 +24,17 @@ fn a_member_of_teams_dies_anywhere_in_a_call() {
         let outcome = TEAMS.run(&["1", &(-delay).to_string()]);
         TEAMS.right(&outcome);
         for_a_reason(&outcome);
+    }
+}
+
+/// All roll back, and calls on the team that was not made do nothing until then.
+#[test]
+fn a_pe_dies_before_a_team_is_made() {
+    for call in 1..=3 {
+        let job = Job::new(PES).mode("raid5");
+        let outcome =
+            job.program(&program("local_rollback_teams"), &["1", &call.to_string()]).run();
+        TEAMS.right(&outcome);
     }
 }
 

@@ -5,8 +5,8 @@
 //! bytes of a run without a loss, whether PEs roll back locally or all together; all roll back only
 //! for a reason that the library's rules give.
 //!
-//! In half of the jobs on several nodes, PEs map only those of their own node, clocks differ, and
-//! messages of a process that dies may be lost (`far.rs`).
+//! In half of the jobs on several nodes, PEs map only those of their own node, or none, clocks
+//! differ, and messages of a process that dies may be lost (`far.rs`).
 //!
 //! Left out: threads, and logs that get full. The parity always restores a snapshot.
 
@@ -30,13 +30,15 @@ use job::{Ending, Job, Loss};
 use program::Program;
 
 /// The rules of PEs that do not map each other.
-const FAR: [Mutant; 6] = [
+const FAR: [Mutant; 8] = [
     Mutant::FarTakenTwice,
     Mutant::FarNotHeld,
     Mutant::FarEarlyDropped,
     Mutant::FarNotSentAgain,
     Mutant::FarLeftEarly,
     Mutant::FarOrderForgotten,
+    Mutant::FarNotAwaited,
+    Mutant::FarEarlierDropped,
 ];
 
 /// A job of a seed, with the schedule of a number.
@@ -44,8 +46,9 @@ struct Plan {
     program: Program,
     node_of: Vec<u32>,
     nodes: u32,
-    /// True if PEs of different nodes do not map each other.
+    /// True if PEs of different nodes do not map each other, and if those of one node do.
     is_far: bool,
+    maps: bool,
     seed: u64,
     broken: Option<Mutant>,
 }
@@ -70,12 +73,14 @@ impl Plan {
             Some(rule) => nodes > 1 && FAR.contains(&rule),
             None => nodes > 1 && chance.one_in(2),
         };
-        Plan { program, node_of, nodes: nodes as u32, is_far, seed, broken }
+        let maps = !is_far || chance.one_in(2);
+        Plan { program, node_of, nodes: nodes as u32, is_far, maps, seed, broken }
     }
 
     fn job(&self, schedule: u64, losses: &[Loss], traced: bool) -> Job {
-        let program = (self.program.clone(), self.node_of.clone(), self.nodes, self.is_far);
+        let nodes = (self.node_of.clone(), self.nodes);
         let chance = Chance::new(self.seed << 8 | schedule);
+        let program = (self.program.clone(), nodes, (self.is_far, self.maps));
         Job::new(program, losses, (chance, self.broken), traced)
     }
 
@@ -175,7 +180,12 @@ fn broken_rules_of_local_rollback_are_caught() {
     if !skip::long() {
         return;
     }
-    let all = [(FarLeftEarly, 0), (FarOrderForgotten, 34)];
+    let all = [
+        (FarLeftEarly, 645),
+        (FarOrderForgotten, 34),
+        (FarNotAwaited, 736),
+        (FarEarlierDropped, 2050),
+    ];
     all.into_par_iter().for_each(|(rule, seed)| caught(rule, seed, |seed| run(seed, Some(rule))));
 }
 

@@ -307,6 +307,10 @@ rules! {
     FarLeftEarly = "far-left-early", simulator, "local::lost_pes_roll_back";
     /// A substitute on another node takes records in the order in which they arrive again.
     FarOrderForgotten = "far-order-forgotten", simulator, "local::lost_pes_roll_back";
+    /// A replay does not wait for the records that another lost PE has to send again.
+    FarNotAwaited = "far-not-awaited", simulator, "local::lost_pes_roll_back";
+    /// A record that comes before its turn is dropped, while what followed it is held.
+    FarEarlierDropped = "far-earlier-dropped", simulator, "local::lost_pes_roll_back";
     /// A substitute does not write on to the replica of its predecessor's log.
     ReplicaLeft = "replica-left", simulator, "local::lost_pes_roll_back";
     /// A substitute at the end of the job does not come to the last meeting of its view.

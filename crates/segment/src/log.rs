@@ -81,6 +81,8 @@ pub enum Word {
     Source,
     /// 1: the owner uses a light fence before its reads, so peers that read this issue the barrier.
     Light,
+    /// 1: other PEs have not sent all records again that its owner had taken, for its mirrors.
+    Lacks,
     /// Bytes of records.
     Tail = APART,
     /// The PE that the owner may be writing to, plus one.
@@ -263,7 +265,13 @@ impl<'a> Log<'a> {
 
     /// Begins an interval without records.
     pub fn clear(&self, (era, interval): (u64, u64), place: CallPlace) {
-        let none = [(Word::Tail, 0), (Word::First, 0), (Word::Need, 0), (Word::BareFrom, u64::MAX)];
+        let none = [
+            (Word::Tail, 0),
+            (Word::First, 0),
+            (Word::Need, 0),
+            (Word::BareFrom, u64::MAX),
+            (Word::Lacks, 0),
+        ];
         let place = [(Word::Site, place.whole), (Word::Source, place.source)];
         none.into_iter().chain(place).for_each(|(word, value)| self.set(word, value));
         self.set_against("");

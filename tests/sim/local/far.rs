@@ -192,6 +192,9 @@ impl Job {
         let own = &self.processes[process];
         let (me, memory) = (own.pe, Some(own.mapped[own.pe].0));
         let shared = &mut self.shared[me];
+        if std::mem::take(&mut shared.log.lacks) {
+            shared.log.memory = None; // a part of what the predecessor was restoring
+        }
         let is_kept = own.incarnation != Incarnation::FIRST && shared.log.memory == memory;
         let interval = if is_kept { shared.log.log_interval() } else { LogInterval::default() };
         let mut links = FarLinks::new(shared.mirrors.len(), interval);
@@ -208,8 +211,8 @@ impl Job {
                 links.count_kept(record.kind, at, arrival);
             });
         }
-        let alone = self.alone.iter().enumerate().filter(|(_, alone)| **alone);
-        alone.for_each(|(pe, _)| links.keep_records(Pe::of(pe)));
+        let unmapped = self.unmapped.iter().enumerate().filter(|(_, unmapped)| **unmapped);
+        unmapped.for_each(|(pe, _)| links.keep_records(Pe::of(pe)));
         self.processes[process].links = Some(links);
     }
 
@@ -247,7 +250,7 @@ impl Job {
         self.with_links(process, |links, _| links.close());
     }
 
-    fn answers(&mut self, process: usize, answers: Vec<(Pe, FarMessage)>) {
+    pub fn answers(&mut self, process: usize, answers: Vec<(Pe, FarMessage)>) {
         answers.into_iter().for_each(|(pe, answer)| self.passes(process, pe.at(), answer));
     }
 
@@ -279,7 +282,7 @@ impl Job {
         let view = self.page(own.node);
         let node = |member: &Member| (member.state == Life::Alive).then_some(member.node);
         let mut nodes: Vec<Option<u32>> = view.pes.iter().map(node).collect();
-        if !self.alone[own.pe] || nodes.is_empty() {
+        if !self.unmapped[own.pe] || nodes.is_empty() {
             return;
         }
         nodes[own.pe] = Some(own.node);
@@ -338,11 +341,12 @@ impl Job {
         }
     }
 
-    /// Returns true if a process does not map a PE: one of another node, or one that has moved.
+    /// Returns true if a process does not map a PE: one of another node, or one that has moved, or
+    /// any.
     pub fn are_far(&self, process: usize, pe: usize) -> bool {
         let own = &self.processes[process];
         let is_home = |pe: usize, node: u32| self.home[pe] == node;
-        let are_home = is_home(pe, own.node) && is_home(own.pe, own.node);
+        let are_home = self.maps && is_home(pe, own.node) && is_home(own.pe, own.node);
         self.is_far && pe != own.pe && !(own.mapped[pe].1 == own.node && are_home)
     }
 
@@ -385,7 +389,8 @@ impl Sight<'_> {
 }
 
 impl Caller<'_> {
-    fn sends(
+    /// Sends a record. Returns its number.
+    pub fn sends(
         &mut self,
         record: LogRecord,
         payload: &[u8],
@@ -415,14 +420,8 @@ impl Caller<'_> {
         record: LogRecord,
         (compared, fetches): (Option<u64>, bool),
     ) -> Result<u64, Stop> {
-        let number = self.sends(record, &[], (compared.unwrap_or_default(), fetches))?;
-        if !fetches {
-            return Ok(0);
-        }
-        let pe = record.target();
-        let found = move |sight: &Sight| sight.own().links.as_ref()?.found(pe, number);
-        self.wait(|sight| found(sight).is_some())?;
-        self.private(|sight| Ok(found(sight).unwrap_or_default()))
+        let number = self.send_far(record, compared.unwrap_or_default(), fetches)?;
+        if fetches { self.await_far(record.target(), number) } else { Ok(0) }
     }
 
     /// Reads a word of a far PE.

@@ -17,7 +17,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Stage, is_in_doubt};
 use raidshmem_core::replay::port::LogMode;
-use raidshmem_core::replay::replicas::alone;
+use raidshmem_core::replay::replicas::unmapped;
 use raidshmem_core::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use raidshmem_core::store::phase::{Phase, Vote, decide};
 use raidshmem_core::view::View;
@@ -104,9 +104,10 @@ pub struct Job {
     trace: Option<Vec<String>>,
     /// The time of the last message on its way between two processes.
     far_at: HashMap<(usize, usize), u64>,
-    /// The node of each PE at the start, and if it was alone there.
+    /// The node of each PE at the start, and if no other PE maps it.
     pub home: Vec<u32>,
-    pub alone: Vec<bool>,
+    pub unmapped: Vec<bool>,
+    pub maps: bool,
     /// The records that were ever sent to a holder of a replica.
     pub sent: RefCell<Vec<Entry>>,
 }
@@ -114,14 +115,14 @@ pub struct Job {
 impl Job {
     /// Creates a job of which the PEs are on these nodes.
     pub fn new(
-        (program, node_of, nodes, is_far): (Program, Vec<u32>, u32, bool),
+        (program, (node_of, nodes), (is_far, maps)): (Program, (Vec<u32>, u32), (bool, bool)),
         losses: &[Loss],
         (mut chance, broken): (Chance, Option<Mutant>),
         traced: bool,
     ) -> Job {
         let n_pes = node_of.len();
         let fabric = if is_far { Fabric::Ucx } else { Fabric::Shm };
-        let (home, alone) = (node_of.clone(), alone(&node_of));
+        let (home, unmapped) = (node_of.clone(), unmapped(&node_of, maps));
         let shape = Shape { node_of, nodes, spares: Vec::new(), fabric };
         let clocks = (0..nodes).map(|_| chance.below(1 << 20) as u64).collect();
         let settings = Settings {
@@ -129,6 +130,7 @@ impl Job {
             rollback: Rollback::Local,
             substitute: Substitute::Spawn,
             max_restarts: u32::MAX,
+            map: maps,
             ..Settings::default()
         };
         let (machine, first) = Membership::new(&shape, &settings, vec![0; n_pes]);
@@ -157,7 +159,8 @@ impl Job {
             trace: traced.then(Vec::new),
             far_at: HashMap::new(),
             home,
-            alone,
+            unmapped,
+            maps,
             sent: RefCell::default(),
         };
         job.act(first);
@@ -585,7 +588,7 @@ impl Job {
         shared.log.entries.clear();
         (shared.log.interval, shared.log.memory) = (checkpoint, Some(number));
         shared.log.era = view.number.0;
-        (shared.log.met, shared.log.flight) = (0, None);
+        (shared.log.met, shared.log.flight, shared.log.lacks) = (0, None, false);
         shared.log.stage = (own.incarnation, Stage::Direct);
         shared.log.taken.fill(0);
         (own.call, own.registers, own.met, own.meetings) = (call, [0; REGISTERS], 0, 0);

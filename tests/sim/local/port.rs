@@ -12,8 +12,6 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::far::links::FarLinks;
-use raidshmem_core::replay::far::message::NumberedRecord;
 use raidshmem_core::replay::log::{
     AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by,
 };
@@ -24,7 +22,6 @@ use raidshmem_core::replay::port::{CallPort, LogMode, MeetingPort};
 use raidshmem_core::update::WordAt;
 use raidshmem_core::view::{Member, State as Life};
 
-use super::far::Mirrors;
 use super::job::Job;
 use super::state::{At, Entry, Log, Process};
 
@@ -394,16 +391,23 @@ impl<'a> CallPort for Caller<'a> {
         self.private(|sight| Ok(sight.is_far(to.at()))).unwrap_or(false)
     }
 
-    fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Stop> {
-        let (to, payload) = (record.target(), [].into());
-        let record = NumberedRecord { number: 0, record, compared, payload, met: 0 };
-        self.private(|sight| {
-            let count = |links: &mut FarLinks, port: &mut Mirrors| {
-                links.count_sent(port, to, record);
-            };
-            sight.job.with_links(sight.process, count);
-            Ok(())
-        })
+    fn send_far(&mut self, record: LogRecord, compared: u64, fetches: bool) -> Result<u64, Stop> {
+        self.sends(record, &[], (compared, fetches))
+    }
+
+    fn await_far(&mut self, to: Pe, number: u64) -> Result<u64, Stop> {
+        let found = move |sight: &Sight| sight.own().links.as_ref()?.found(to, number);
+        self.wait(|sight| found(sight).is_some())?;
+        self.private(|sight| Ok(found(sight).unwrap_or_default()))
+    }
+
+    fn await_records(&mut self, until: u64) -> Result<(), Stop> {
+        let obstacle = self.finds(move |sight| {
+            let Some(links) = &sight.own().links else { return Some(None) };
+            let obstacle = links.obstacle();
+            (!links.lacks(until) || obstacle.is_some()).then_some(obstacle)
+        })?;
+        obstacle.map_or(Ok(()), |why| Err(self.roll_all_back(why)))
     }
 
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
@@ -642,6 +646,7 @@ impl<'a> CallPort for Caller<'a> {
         self.private(|sight| {
             let view = Rc::clone(sight.job.page(sight.own().node));
             sight.own_mut().handover = view.number;
+            sight.log().lacks = false;
             if sight.own().mapped_in != view.number {
                 sight.own_mut().map(&view);
                 sight.job.connects(sight.process);

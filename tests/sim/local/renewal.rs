@@ -4,11 +4,13 @@ use std::rc::Rc;
 
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::far::links::FarLinks;
 use raidshmem_core::replay::far::renewal::RenewalPort;
 use raidshmem_core::replay::far::replica::LogReplica;
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::view::State as Life;
 
+use super::far::Mirrors;
 use super::port::{Caller, Sight, Stop, words};
 
 impl Sight<'_> {
@@ -34,7 +36,7 @@ impl Sight<'_> {
 
 impl Caller<'_> {
     /// Waits for `look` to find something.
-    fn finds<A: Clone + 'static>(
+    pub fn finds<A: Clone + 'static>(
         &mut self,
         look: impl Fn(&mut Sight) -> Option<A>,
     ) -> Result<A, Stop> {
@@ -86,7 +88,7 @@ impl RenewalPort for Caller<'_> {
             let log = sight.log();
             (log.entries, log.met, log.era) = (entries, replica.head.met, replica.interval.era);
             log.interval = CheckpointNumber(replica.interval.checkpoint);
-            (log.replica, log.flight) = (None, None);
+            (log.replica, log.flight, log.lacks) = (None, None, true);
             log.stage = (incarnation, Stage::Replaying);
             log.taken.fill(0);
             log.acked.fill(0);
@@ -99,17 +101,12 @@ impl RenewalPort for Caller<'_> {
             let n_pes = sight.job.shared.len();
             let far = Pe::all(n_pes).filter(|pe| sight.is_far(pe.at())).collect::<Vec<_>>();
             let of = (replica.interval, replica.arrivals.clone());
-            sight.job.with_links(sight.process, |links, port| links.begin_restore(port, of, far));
+            let begin =
+                |links: &mut FarLinks, port: &mut Mirrors| links.begin_restore(port, of, far);
+            let answers = sight.job.with_links(sight.process, begin);
             sight.job.connects(sight.process);
+            sight.job.answers(sight.process, answers.unwrap_or_default());
             Ok(())
-        })
-    }
-
-    fn await_records(&mut self) -> Result<Option<Reason>, Stop> {
-        self.finds(|sight| {
-            let links = sight.own().links.as_ref().expect("it has its number");
-            let obstacle = links.obstacle();
-            (links.is_restored() || obstacle.is_some()).then_some(obstacle)
         })
     }
 

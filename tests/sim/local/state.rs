@@ -37,6 +37,8 @@ pub struct Log {
     pub interval: CheckpointNumber,
     /// The memory of the PE that it is in; None once that is lost.
     pub memory: Option<u32>,
+    /// True if other PEs have not sent all records again that its owner had taken.
+    pub lacks: bool,
     /// PE and memory that keep a replica, and the number of records there.
     pub replica: Option<(usize, u32, usize)>,
     pub met: u64,
@@ -56,6 +58,7 @@ impl Log {
             era: 1,
             interval: CheckpointNumber::START,
             memory,
+            lacks: false,
             replica: None,
             met: 0,
             flight: None,

@@ -14,7 +14,7 @@ use crate::ended::Ended;
 use crate::message::{Down, ProcId};
 use crate::placement::moves::PlaceHistory;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
-use crate::replay::replicas::alone;
+use crate::replay::replicas::unmapped;
 use crate::settings::{Fabric, Rollback, Settings};
 use crate::view::{Member, PeState, State, View};
 
@@ -73,8 +73,8 @@ pub(super) struct Members {
     pub engine: bool,
     /// True if only the lost PE rolls back, when possible.
     pub local: bool,
-    /// True for each PE whose memory no other PE maps: it began alone on its node.
-    alone: Vec<bool>,
+    /// True for each PE whose memory no other PE maps.
+    unmapped: Vec<bool>,
     /// The last address that each PE has reported.
     addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
     /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
@@ -98,16 +98,15 @@ impl Members {
             started: false,
             engine: shape.fabric != Fabric::Shm,
             local: settings.rollback == Rollback::Local,
-            alone: alone(&shape.node_of),
+            unmapped: unmapped(&shape.node_of, settings.map),
             holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
             fault_view: ViewNumber(0),
         }
     }
 
-    /// Returns true if the logs of these PEs, lost with their node, may have replicas. Between
-    /// hosts each would have to send its records again for the other.
+    /// Returns true if the logs of these PEs, lost with their node, may have replicas.
     pub fn may_have_replicas(&self, lost: &[Pe]) -> bool {
-        !self.engine || matches!(lost, [pe] if self.alone[pe.at()])
+        !self.engine || lost.iter().all(|pe| self.unmapped[pe.at()])
     }
 
     /// Returns all PEs.

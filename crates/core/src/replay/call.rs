@@ -143,6 +143,14 @@ fn change_again<P: CallPort>(
     if port.state(from)? != Carried::Done {
         // This is the last record. Catch up first: an operation on the own memory must find all
         // operations of other PEs, and a fetching one may wait for a PE that waits for this PE.
+        if fetches && port.is_far(to) {
+            // If it was lost with this one, it may need the record to catch up itself.
+            let number = port.send_far(record, compares_with.unwrap_or_default(), true)?;
+            catch_up(port)?;
+            let old = port.await_far(to, number)?;
+            origin::note_found(port, Some(from), (old, true))?;
+            return Ok(old);
+        }
         if to == me || fetches {
             catch_up(port)?;
         }
@@ -151,11 +159,11 @@ fn change_again<P: CallPort>(
         return Ok(old);
     }
     if port.is_far(to) {
-        port.count_far(record, compares_with.unwrap_or_default())?;
+        port.send_far(record, compares_with.unwrap_or_default(), false)?;
     }
     let AtomicOutcome { old, seen } = port.found(from)?;
     if fetches && !port.breaks(Mutant::FoundNotApplied) {
-        port.apply(seen + 1)?;
+        apply_before(port, seen + 1)?;
     }
     if to == me && !port.breaks(Mutant::OwnSkipped) {
         port.change_own(from, old)?;
@@ -231,7 +239,15 @@ fn wait_again<P: CallPort>(
 /// Applies the operations of other PEs up to the time of the own record at `from`.
 fn apply_to<P: CallPort>(port: &mut P, from: usize) -> Result<(), P::Cut> {
     let time = port.logs().read(port.me(), from).map_or(0, |found| found.record.time);
-    port.apply(time + 1)
+    apply_before(port, time + 1)
+}
+
+/// Applies the operations of other PEs before `until`.
+pub(super) fn apply_before<P: CallPort>(port: &mut P, until: u64) -> Result<(), P::Cut> {
+    if !port.breaks(Mutant::FarNotAwaited) {
+        port.await_records(until)?;
+    }
+    port.apply(until)
 }
 
 /// Returns the payload of an own record.

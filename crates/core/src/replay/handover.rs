@@ -31,6 +31,7 @@ pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
     if port.way() != LogMode::Replayed || !port.is_over()? {
         return Ok(());
     }
+    port.await_records(u64::MAX)?;
     port.begin_handover()?;
     port.tick()?; // later than any time of the predecessor
     let looks_first = port.breaks(Mutant::NoSecondLook) && port.apply_all()?;

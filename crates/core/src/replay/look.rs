@@ -55,6 +55,7 @@ pub fn look<P: LookPort>(port: &mut P) -> Result<CheckpointNumber, P::Cut> {
     if !port.breaks(Mutant::BeginningsNotAwaited) && !port.await_beginnings(number)? {
         return Err(port.roll_all_back(Reason::InCheckpoint));
     }
+    port.await_records(0)?;
     port.check_findings()?;
     let (made, comes) = port.places()?;
     let is_checked = holds_a_call(port.logs(), port.me());

@@ -8,7 +8,7 @@
 //! Invariant: the contribution of a PE to a meeting stays in its log until all PEs have agreed on a
 //! later checkpoint.
 
-use super::call::next_with;
+use super::call::{apply_before, next_with};
 use super::decide::Reason;
 use super::handover::catch_up;
 use super::log::{Located, LogRecord};
@@ -63,7 +63,7 @@ pub fn meet<P: MeetingPort>(
     let Some(time) = time else { return without_records(port).map(|()| None) };
     port.keep_parts()?;
     if port.way() == LogMode::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
-        port.apply(time)?;
+        apply_before(port, time)?;
     }
     if !port.breaks(Mutant::MeetingTimesIgnored) {
         port.know(time)?;

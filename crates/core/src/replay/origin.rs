@@ -182,7 +182,7 @@ fn in_wiped<P: CallPort>(port: &mut P) -> P::Cut {
 
 /// Records the value found. Its time is drawn after the read.
 #[inline(always)]
-fn note_found<P: CallPort>(
+pub(super) fn note_found<P: CallPort>(
     port: &mut P,
     from: Option<usize>,
     (old, fetches): (u64, bool),

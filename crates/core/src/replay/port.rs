@@ -51,10 +51,15 @@ pub trait CallPort {
     fn is_far(&mut self, _: Pe) -> bool {
         false
     }
-    /// Counts an operation on a far PE that the predecessor has carried out: its record, and the
-    /// value that it compares with.
-    fn count_far(&mut self, _: LogRecord, _: u64) -> Result<(), Self::Cut> {
-        Ok(())
+    /// Sends a logged atomic operation to a far PE: its record, the value that it compares with,
+    /// and true if it `fetches`. Counts it only if that PE has acknowledged it, and its result is
+    /// not needed. Returns its number.
+    fn send_far(&mut self, _: LogRecord, _: u64, _fetches: bool) -> Result<u64, Self::Cut> {
+        Ok(0)
+    }
+    /// Waits for the value that the operation with this number found on a far PE.
+    fn await_far(&mut self, _: Pe, _: u64) -> Result<u64, Self::Cut> {
+        Ok(0)
     }
 
     /// Appends a record to the own log and publishes it; None if the log is full.
@@ -124,7 +129,13 @@ pub trait CallPort {
     ) -> Result<Option<LoggedCall>, Self::Cut>;
     /// Returns true if the predecessor made no further call.
     fn is_over(&mut self) -> Result<bool, Self::Cut>;
-    /// Applies the operations of other PEs before `until`.
+    /// Waits until the records are here that other PEs have to send again and that the predecessor
+    /// took before `until`. Fails if they cannot come: then all PEs roll back.
+    #[inline]
+    fn await_records(&mut self, _until: u64) -> Result<(), Self::Cut> {
+        Ok(())
+    }
+    /// Applies the operations of other PEs before `until`, whose records are here.
     fn apply(&mut self, until: u64) -> Result<(), Self::Cut>;
     /// Applies all operations of other PEs, executed or only logged. Returns false if one is in
     /// doubt.

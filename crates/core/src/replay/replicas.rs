@@ -57,14 +57,15 @@ pub fn holders(node_of: &[u32]) -> Option<Vec<Pe>> {
     Some(holders)
 }
 
-/// Returns true for each PE that is alone on its node, given the node of each.
+/// Returns true for each PE that no other PE maps, given the node of each: it is alone there, or
+/// PEs do not map each other (`SHMEM_FT_MAP=0`).
 ///
 /// Between hosts only such a PE has a replica of its log: every message that leaves a node would
-/// else wait for the logs of all its PEs.
-pub fn alone(node_of: &[u32]) -> Vec<bool> {
+/// else wait for the logs of all PEs that map each other.
+pub fn unmapped(node_of: &[u32], maps: bool) -> Vec<bool> {
     let mut count = BTreeMap::new();
     node_of.iter().for_each(|node| *count.entry(node).or_insert(0) += 1);
-    node_of.iter().map(|node| count[node] == 1).collect()
+    node_of.iter().map(|node| !maps || count[node] == 1).collect()
 }
 
 /// Returns the PE that holds the replica of the log of PE `me` between hosts, given the node of

@@ -159,6 +159,12 @@ settings! {
         "Largest log that a PE keeps between two checkpoints with SHMEM_FT_ROLLBACK=local. Beyond \
          it, a loss rolls back all PEs.",
         "a line reports a full log, or memory is short";
+    SHMEM_FT_MAP map: bool = true;
+        ValueKind::Switch,
+        "PEs of a host map each other's memory. With 0 and SHMEM_FT_ROLLBACK=local, in a job on \
+         several hosts, PEs exchange messages even there, and each has a replica of its log on \
+         another host: the loss of a host rolls back only its PEs.",
+        "hosts with several PEs are lost, and surviving PEs must not compute again";
     SHMEM_FT_PLACEMENT placement: Placement = Placement::Spread;
         ValueKind::Choice(Placement::NAMES),
         "spread: parity groups span nodes and other failure domains as far as possible. strict: \

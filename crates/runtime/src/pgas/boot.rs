@@ -13,6 +13,7 @@ use raidshmem_core::message::{AssignmentMessage, Job, PeMessage, StartFailure};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::replicas;
 use raidshmem_core::settings::{
     Bind, Fabric, Pages, Provider, Rollback, SettingError, Settings, Trace,
 };
@@ -182,7 +183,7 @@ fn build(
     let large = is_large(layout.heap_len, settings.pages);
     let (how, place) = ((large, open_parts(&settings, &job)), (own, part.clone()));
     let policy = LossPolicy::of(&settings, channel.is_some());
-    let homes = Homes::new(policy.keeps_logs() && job.fabric != Fabric::Shm, &job.node_of);
+    let homes = Homes::of(&job, policy.keeps_logs(), settings.map);
     let node_of = homes.mapped_nodes((Pe::of(me), assignment.node), &job.node_of);
     let mut segments = Segments::new(Pe::of(me), place, files, &node_of, how, end);
     let original = incarnation == Incarnation::FIRST;
@@ -204,7 +205,7 @@ fn build(
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !assignment.fired.contains(i)).collect();
-    let local = logging(&job, own, &assignment, policy.keeps_logs());
+    let local = logging(&job, own, &assignment, (policy.keeps_logs(), settings.map));
     let far = local.far.clone();
     let events = EngineEvents { page: Arc::clone(&page), channel: channel.clone(), own, far };
     let remote = open_fabric(&job, &settings, &assignment, oversubscribed, events)?;
@@ -245,7 +246,7 @@ fn logging(
     job: &Job,
     own: &'static Segment,
     assignment: &AssignmentMessage,
-    is_on: bool,
+    (is_on, maps): (bool, bool),
 ) -> Logging {
     let (whose, incarnation) =
         ((assignment.pe, job.n_pes as usize, job.id), assignment.incarnation);
@@ -254,7 +255,7 @@ fn logging(
         let kept = take_over_log(own, whose, incarnation, &local);
         let full = Arc::clone(&local.said_full);
         let skew = Arc::clone(&local.skew);
-        let whose = (whose.0, job.id, &*job.node_of);
+        let whose = (whose.0, job.id, &*replicas::unmapped(&job.node_of, maps));
         let far = || Arc::new(FarLogs::new(own, whose, (incarnation, kept), (full, skew)));
         local.far = (job.fabric != Fabric::Shm).then(far);
     }

@@ -120,11 +120,32 @@ impl<'a> CallPort for Caller<'a> {
         self.world.far_calls().is_far(to)
     }
 
-    fn count_far(&mut self, record: LogRecord, compared: u64) -> Result<(), Cut> {
-        if let Some(far) = self.world.far_calls().mirrors() {
-            far.count_sent(self.numbered(record, compared, &[]));
+    fn send_far(&mut self, record: LogRecord, compared: u64, fetches: bool) -> Result<u64, Cut> {
+        self.send(record.target(), self.numbered(record, compared, &[]), fetches)
+    }
+
+    fn await_far(&mut self, to: Pe, number: u64) -> Result<u64, Cut> {
+        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
+        self.wait(|| far.links().found(to, number).is_some())?;
+        Ok(far.links().take_found(to, number).unwrap_or_default())
+    }
+
+    fn await_records(&mut self, until: u64) -> Result<(), Cut> {
+        let Some(far) = self.world.far_calls().mirrors() else { return Ok(()) };
+        let mut obstacle = None;
+        let is_local = self.world.call_log().wait(self.call, |_| {
+            let links = far.links();
+            obstacle = links.obstacle();
+            !links.lacks(until) || obstacle.is_some()
+        });
+        match obstacle {
+            Some(why) => Err(self.roll_all_back(why)),
+            None if is_local => Ok(()),
+            None => {
+                self.world.all_roll_back();
+                Err(Cut)
+            }
         }
-        Ok(())
     }
 
     #[inline(always)]
@@ -332,6 +353,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn begin_handover(&mut self) -> Result<(), Cut> {
+        self.log.set(Word::Lacks, 0);
         let view = self.world.members.view();
         self.view = view.number;
         if !view.local {

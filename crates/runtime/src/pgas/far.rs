@@ -15,7 +15,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::far::message::{FarMessage, NumberedRecord};
 use raidshmem_core::replay::log::{Kind, LogRecord};
-use raidshmem_core::replay::port::LogMode;
+use raidshmem_core::replay::port::{CallPort, LogMode};
 use raidshmem_core::view::{Member, State};
 use raidshmem_sys::{lock, process};
 
@@ -128,7 +128,7 @@ impl<'a> FarCalls<'a> {
         Some(SendingScope { calls: self, far })
     }
 
-    fn pass_answers(self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
+    pub(super) fn pass_answers(self, far: &FarLogs, answers: Vec<(Pe, FarMessage)>) {
         answers.into_iter().for_each(|(pe, answer)| far.depart(pe, answer));
         self.depart(far);
     }
@@ -197,7 +197,7 @@ impl<'a> FarCalls<'a> {
 
 impl Caller<'_> {
     /// Sends a record, and returns its number.
-    fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
+    pub(super) fn send(&self, pe: Pe, record: NumberedRecord, fetches: bool) -> Result<u64, Cut> {
         let far = self.world.far_calls().mirrors().ok_or(Cut)?;
         let (number, message) = far.send(pe, record, fetches);
         message.into_iter().for_each(|message| far.depart(pe, message));
@@ -240,19 +240,12 @@ impl Caller<'_> {
 
     /// Sends an atomic operation. Returns the value that it found, or zero unless it `fetches`.
     pub(super) fn send_change(
-        &self,
+        &mut self,
         record: LogRecord,
         (compared, fetches): (Option<u64>, bool),
     ) -> Result<u64, Cut> {
-        let pe = record.target();
-        let far = self.world.far_calls().mirrors().ok_or(Cut)?;
-        let with = self.numbered(record, compared.unwrap_or_default(), &[]);
-        let number = self.send(pe, with, fetches)?;
-        if !fetches {
-            return Ok(0);
-        }
-        self.wait(|| far.links().found(pe, number).is_some())?;
-        Ok(far.links().take_found(pe, number).unwrap_or_default())
+        let number = self.send_far(record, compared.unwrap_or_default(), fetches)?;
+        if fetches { self.await_far(record.target(), number) } else { Ok(0) }
     }
 
     /// Reads blocks of bytes of PE `pe`: their length, number, and distance.

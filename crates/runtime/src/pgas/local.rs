@@ -166,6 +166,22 @@ impl<'a> CallLog<'a> {
         }
     }
 
+    /// Lets a substitute wait until `is_so` holds in the present view, to whose PEs it is
+    /// connected. Returns false if all PEs roll back.
+    pub(super) fn wait(self, call: &'static str, mut is_so: impl FnMut(&View) -> bool) -> bool {
+        let mut holds = false;
+        self.world.wait_raw(
+            || Waiting::anyone(call),
+            || {
+                let view = self.world.members.view();
+                self.follow(&view);
+                holds = is_so(&view);
+                holds || !view.local
+            },
+        );
+        holds
+    }
+
     /// Returns true if this PE has adopted a view that it has not joined.
     pub(crate) fn is_any_pe_away(self) -> bool {
         self.world.members.view_number() != self.world.members.joined()

@@ -5,12 +5,10 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::far::renewal::{RenewalPort, renew};
 use raidshmem_core::replay::far::replica::LogReplica;
 use raidshmem_core::view::{State, View};
-use raidshmem_segment::waits::Waiting;
 
 use super::World;
 use super::far::FarCalls;
@@ -36,25 +34,6 @@ impl LogMeetings<'_> {
     }
 }
 
-impl FarRenewal<'_> {
-    /// Waits until `is_so` holds in the present view, to whose PEs this one is connected.
-    fn wait(&self, is_so: impl Fn(&View) -> bool) -> Result<(), Reason> {
-        let (mut adopted, mut holds) = (ViewNumber(0), false);
-        self.world.wait_raw(
-            || Waiting::anyone("a local rollback"),
-            || {
-                let view = self.world.members.view();
-                if std::mem::replace(&mut adopted, view.number) != view.number {
-                    self.world.refresh(&view);
-                }
-                holds = is_so(&view);
-                holds || !view.local
-            },
-        );
-        if holds { Ok(()) } else { Err(Reason::NodeLost) } // the reason was reported
-    }
-}
-
 impl RenewalPort for FarRenewal<'_> {
     type Cut = Reason;
 
@@ -65,11 +44,13 @@ impl RenewalPort for FarRenewal<'_> {
     }
 
     fn await_answers(&mut self) -> Result<(), Reason> {
-        self.wait(|view| {
+        let has_all = |view: &View| {
             let links = self.far.links();
             let mut others = self.calls.pes().filter(|pe| view.pes[pe.at()].state == State::Alive);
             others.all(|pe| links.has_answered(pe, view.pes[pe.at()].incarnation))
-        })
+        };
+        let is_local = self.world.call_log().wait("a local rollback", has_all);
+        if is_local { Ok(()) } else { Err(Reason::NodeLost) } // the reason was reported
     }
 
     fn newest(&mut self) -> Result<Option<LogReplica>, Reason> {
@@ -81,17 +62,10 @@ impl RenewalPort for FarRenewal<'_> {
     }
 
     fn resend(&mut self, replica: LogReplica) -> Result<(), Reason> {
-        self.far.begin_restore(replica, self.calls.pes());
+        let answers = self.far.begin_restore(replica, self.calls.pes());
         self.calls.tell_new_processes();
+        self.calls.pass_answers(self.far, answers);
         Ok(())
-    }
-
-    fn await_records(&mut self) -> Result<Option<Reason>, Reason> {
-        self.wait(|_| {
-            let links = self.far.links();
-            links.is_restored() || links.obstacle().is_some()
-        })?;
-        Ok(self.far.links().obstacle())
     }
 
     fn give_up(&mut self, why: Reason) -> Reason {

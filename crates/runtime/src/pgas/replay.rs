@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::protocol::Call;
-use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_core::replay::far::LogInterval;
 use raidshmem_core::replay::handover;
@@ -52,21 +52,14 @@ impl LookPort for Caller<'_> {
             let log = || interval_of(&world.call_log().log_of(pe));
             world.log_meetings().has_log(pe).then(log)
         };
-        let (mut found, mut mapped) = (None, ViewNumber(0));
-        world.wait_raw(
-            || Waiting::anyone(self.call),
-            || {
-                let view = world.members.view();
-                if std::mem::replace(&mut mapped, view.number) != view.number {
-                    world.refresh(&view); // a PE lost with its node is on another one now
-                }
-                let all: Vec<_> = Pe::all(world.n_pes()).map(begins).collect();
-                let is_later = all.iter().any(|&begins| begins > Some(own));
-                let all = all.iter().all(|&begins| begins == Some(own));
-                found = (all || is_later).then_some(all);
-                found.is_some() || !view.local
-            },
-        );
+        let mut found = None;
+        world.call_log().wait(self.call, |_| {
+            let all: Vec<_> = Pe::all(world.n_pes()).map(begins).collect();
+            let is_later = all.iter().any(|&begins| begins > Some(own));
+            let all = all.iter().all(|&begins| begins == Some(own));
+            found = (all || is_later).then_some(all);
+            found.is_some()
+        });
         found.ok_or(Cut)
     }
 

@@ -22,7 +22,7 @@ use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::header::{RegionRecord, StoreRecords};
-use raidshmem_segment::log::{NO_INTERVAL, Word};
+use raidshmem_segment::log::{Word, copy};
 
 use super::decode::Shards;
 use super::rebuild;
@@ -34,7 +34,7 @@ use crate::pgas::World;
 /// for a global rollback.
 pub(super) fn renew(world: &World) -> Result<bool, Reason> {
     let log = world.segments.own().log(world.n_pes());
-    if log.get(Word::Interval) != NO_INTERVAL {
+    if copy::is_whole(&log) {
         return Ok(false);
     }
     let interval = match world.log_meetings().renew_between_hosts() {

@@ -9,6 +9,11 @@ use raidshmem_core::replay::place::CallPlace;
 
 use super::{Log, NO_INTERVAL, Word};
 
+/// Returns true if the log has an interval, and its owner has all records of others again.
+pub fn is_whole(log: &Log) -> bool {
+    log.get(Word::Interval) != NO_INTERVAL && log.get(Word::Lacks) == 0
+}
+
 /// Returns the words that are not in the records.
 pub fn head(log: &Log) -> LogHead {
     LogHead {

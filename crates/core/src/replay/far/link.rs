@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::message::{FarMessage, NumberedRecord};
+use super::LogInterval;
+use super::message::{FarMessage, LogWords, NumberedRecord};
 use super::port::MirrorPort;
 use super::replica::Arrival;
 use crate::mutant::Mutant;
@@ -37,8 +38,10 @@ pub struct FarLink {
     pub keeps: bool,
     pub kept: Vec<NumberedRecord>,
     pub dropped: Option<u64>,
-    /// The records that the PE has to send again: the times and the values found of old.
+    /// The records that the PE has to send again: the times and the values found of old. True if
+    /// it has not sent the words of its log since they were requested.
     pub expected: VecDeque<Arrival>,
+    pub unheard: bool,
 }
 
 impl FarLink {
@@ -49,8 +52,23 @@ impl FarLink {
         }
         let records = self.waiting.iter().cloned().map(FarMessage::Record);
         let open = self.requests.values().filter(|(_, answer)| answer.is_none());
-        let lacks = (!self.expected.is_empty()).then_some(FarMessage::Resend);
+        let lacks = (self.unheard || !self.expected.is_empty()).then_some(FarMessage::Resend);
         records.chain(open.map(|(message, _)| message.clone())).chain(lacks).collect()
+    }
+
+    /// Takes the words of the log, which has come to this interval.
+    pub fn hear(
+        &mut self,
+        port: &mut impl MirrorPort,
+        pe: Pe,
+        (interval, words): (LogInterval, &LogWords),
+    ) {
+        if port.interval(pe) != interval {
+            port.clear(pe, interval);
+            self.forget_mirror();
+        }
+        port.set_words(pe, words);
+        self.unheard = false;
     }
 
     /// Answers the words of a process: it may lack what was sent to its predecessor, and this PE's

@@ -117,7 +117,7 @@ impl FarLinks {
             link.requests.clear();
             link.kept.clear();
             link.expected.clear();
-            link.dropped = None;
+            (link.dropped, link.unheard) = (None, false);
         }
         (self.kept_bytes, self.obstacle) = (0, None);
         self.departures.begin();
@@ -128,6 +128,10 @@ impl FarLinks {
     /// Takes messages again, first those that were held. Returns the answers.
     pub fn open(&mut self, port: &mut impl MirrorPort) -> Vec<(Pe, FarMessage)> {
         self.open = true;
+        self.receive_held(port)
+    }
+
+    fn receive_held(&mut self, port: &mut impl MirrorPort) -> Vec<(Pe, FarMessage)> {
         let mut answers = Vec::new();
         for (pe, interval, message) in std::mem::take(&mut self.held) {
             let answer = self.receive(port, pe, (interval, message));
@@ -161,12 +165,17 @@ impl FarLinks {
             FarMessage::Done { .. } | FarMessage::Bytes { .. } => Admission::Drop,
             _ if interval > self.own && port.breaks(Mutant::FarEarlyDropped) => Admission::Drop,
             _ if interval > self.own => Admission::Hold,
-            FarMessage::Words(_) if interval < mirror => Admission::Drop,
-            FarMessage::Words(_) => Admission::Take,
+            FarMessage::Words(_) | FarMessage::Beginning(_) if interval < mirror => Admission::Drop,
+            FarMessage::Words(_) | FarMessage::Beginning(_) => Admission::Take,
             _ if !is_current || mirror != interval => Admission::Drop,
+            FarMessage::Resend => Admission::Take,
+            // A later one arrives again in its turn. It is not dropped, since what came after it
+            // waits, too.
             FarMessage::Record(record) if !expected.is_empty() => match record.number {
                 next if next == number + 1 => Admission::Take,
-                _ => Admission::Drop,
+                before if before <= number => Admission::Drop,
+                _ if port.breaks(Mutant::FarEarlierDropped) => Admission::Drop,
+                _ => Admission::Hold,
             },
             _ if !self.open && !port.breaks(Mutant::FarNotHeld) => Admission::Hold,
             FarMessage::Record(_) if port.breaks(Mutant::FarTakenTwice) => Admission::Take,
@@ -211,12 +220,12 @@ impl FarLinks {
         let link = &mut self.links[pe.at()];
         match message {
             FarMessage::Words(words) => {
-                if port.interval(pe) != interval {
-                    port.clear(pe, interval);
-                    link.forget_mirror();
-                }
-                port.set_words(pe, &words);
+                link.hear(port, pe, (interval, &words));
                 link.answer_words(port, words.incarnation)
+            }
+            FarMessage::Beginning(words) => {
+                link.hear(port, pe, (interval, &words));
+                Vec::new()
             }
             FarMessage::Record(record) => {
                 let old = match link.expected.pop_front() {
@@ -245,11 +254,26 @@ impl FarLinks {
                 }
                 Vec::new()
             }
-            FarMessage::Resend => link.all_records(),
+            FarMessage::Resend => {
+                port.set_acknowledged(pe, 0); // of those still to be counted, too
+                let words = FarMessage::Beginning(port.own_words());
+                std::iter::once(words).chain(link.all_records()).collect()
+            }
             FarMessage::Dropped { bytes } => {
                 self.obstacle = Some(Reason::Overflow { bytes });
                 Vec::new()
             }
+            other => self.take_replica(pe, (interval, other)),
+        }
+    }
+
+    /// Takes a message that concerns a replica.
+    fn take_replica(
+        &mut self,
+        pe: Pe,
+        (interval, message): (LogInterval, FarMessage),
+    ) -> Vec<FarMessage> {
+        match message {
             FarMessage::Replicate(part) => {
                 let number = part.number;
                 let replica = LogReplica::with(self.replicas.remove(&pe), interval, part);
@@ -265,11 +289,13 @@ impl FarLinks {
                 vec![FarMessage::Replica(self.replicas.get(&pe).cloned().map(Box::new))]
             }
             FarMessage::Replica(replica) => {
-                if let (Some(all), Some(process)) = (&mut self.fetched, link.told) {
+                let told = self.links[pe.at()].told;
+                if let (Some(all), Some(process)) = (&mut self.fetched, told) {
                     all.insert(pe, (process, replica.map(|replica| *replica)));
                 }
                 Vec::new()
             }
+            _ => Vec::new(),
         }
     }
 
@@ -319,31 +345,34 @@ impl FarLinks {
     }
 
     /// Takes over the interval and the arrivals of the own log's replica: these PEs have to send
-    /// their records again.
+    /// their records again. Returns the answers to what has waited for the interval.
     pub fn begin_restore(
         &mut self,
         port: &mut impl MirrorPort,
         (interval, arrivals): (LogInterval, Vec<Arrival>),
         from: impl IntoIterator<Item = Pe>,
-    ) {
+    ) -> Vec<(Pe, FarMessage)> {
         self.own = interval;
         for pe in from {
             port.clear(pe, interval);
             let link = &mut self.links[pe.at()];
             link.forget_mirror();
-            link.told = None;
+            (link.told, link.unheard) = (None, true);
             link.expected = arrivals.iter().copied().filter(|arrival| arrival.pe == pe).collect();
         }
         self.departures.restore(arrivals);
+        self.receive_held(port)
     }
 
-    /// Returns true if all of these records are there.
-    pub fn is_restored(&self) -> bool {
-        self.links.iter().all(|link| link.expected.is_empty())
+    /// Returns true if PEs have not sent all of these records that were taken before `until`. They
+    /// send their words first.
+    pub fn lacks(&self, until: u64) -> bool {
+        let is_early = |arrival: &Arrival| arrival.time < until;
+        self.links.iter().any(|link| link.unheard || link.expected.front().is_some_and(is_early))
     }
 
-    /// Returns the reason that the own log cannot be restored, if there is one: a PE has begun a
-    /// later interval, or has not kept its records.
+    /// Returns the reason that they cannot, if there is one: a PE has begun a later interval, or
+    /// has not kept its records.
     pub fn obstacle(&self) -> Option<Reason> {
         let is_behind = self.held.iter().any(|&(_, interval, _)| interval > self.own);
         self.obstacle.clone().or(is_behind.then_some(Reason::InCheckpoint))
@@ -375,15 +404,6 @@ impl FarLinks {
         link.bytes += record.bytes();
         link.waiting.push_back(record.clone());
         (number, Some(FarMessage::Record(record)))
-    }
-
-    /// Counts a record that was acknowledged to the predecessor of this process.
-    pub fn count_sent(&mut self, port: &mut impl MirrorPort, pe: Pe, mut record: NumberedRecord) {
-        let link = &mut self.links[pe.at()];
-        link.sent += 1;
-        record.number = link.sent;
-        let kept = link.keep(record);
-        self.count_kept_bytes(port, pe, kept);
     }
 
     /// Returns the value that the operation with this number found, if it is acknowledged.
@@ -444,9 +464,7 @@ impl FarLinks {
             return None;
         }
         let mut messages = link.open_messages(port);
-        if self.fetched.is_some() {
-            messages.push(FarMessage::Fetch);
-        }
+        messages.extend(self.fetched.is_some().then_some(FarMessage::Fetch));
         if self.departures.holder() == Some(pe) {
             self.departures.replicate_to(Some(pe));
         }

@@ -81,6 +81,8 @@ pub enum FarMessage {
     Replica(Option<Box<LogReplica>>),
     /// A request for all records of this interval.
     Resend,
+    /// The words of the sender's log, before these records.
+    Beginning(LogWords),
     /// The refusal, because they need this many bytes: more than are kept.
     Dropped { bytes: u64 },
 }
@@ -91,6 +93,7 @@ impl FarMessage {
     pub fn waits(&self) -> bool {
         match self {
             FarMessage::Words(_)
+            | FarMessage::Beginning(_)
             | FarMessage::Record(_)
             | FarMessage::Read { .. }
             | FarMessage::Done { .. }

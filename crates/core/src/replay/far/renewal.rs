@@ -8,8 +8,14 @@
 //!            and the values found of old, later ones wait for the end of the replay
 //! ```
 //!
-//! Invariant: afterwards the log and the mirrors are as at the last part of the replica, which is
-//! as if a process had died then.
+//! A PE that was lost together with this one sends its records when its own replay comes to them.
+//! So the replay begins at once, and [`await_records`](super::super::port::CallPort::await_records)
+//! waits for those that it needs next. They were taken before the call that needs them, hence sent
+//! before: of several lost PEs, one can always go on.
+//!
+//! Invariant: at the end of the replay the log and the mirrors are as at the last part of the
+//! replica, which is as if a process had died then. Until then, a substitute of this process
+//! begins anew.
 
 use super::replica::LogReplica;
 use crate::replay::decide::Reason;
@@ -31,8 +37,6 @@ pub trait RenewalPort {
     fn restore(&mut self, replica: &LogReplica) -> Result<(), Self::Cut>;
     /// Empties the mirrors, and requests all records of the replica's interval.
     fn resend(&mut self, replica: LogReplica) -> Result<(), Self::Cut>;
-    /// Waits until the mirrors are complete, or a PE cannot send its records: for this reason.
-    fn await_records(&mut self) -> Result<Option<Reason>, Self::Cut>;
     /// Requests a global rollback, and waits until it begins.
     fn give_up(&mut self, why: Reason) -> Self::Cut;
 }
@@ -46,6 +50,5 @@ pub fn renew<P: RenewalPort>(port: &mut P) -> Result<(), P::Cut> {
     port.await_answers()?;
     let Some(replica) = port.newest()? else { return Err(port.give_up(Reason::NodeLost)) };
     port.restore(&replica)?;
-    port.resend(replica)?;
-    port.await_records()?.map_or(Ok(()), |why| Err(port.give_up(why)))
+    port.resend(replica)
 }

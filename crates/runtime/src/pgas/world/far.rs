@@ -89,7 +89,7 @@ pub(in crate::pgas) struct FarLogs {
     partial: Mutex<Vec<[Partial; 2]>>,
     /// Held by a thread while it sends, so that messages leave in order.
     pub sending: Mutex<()>,
-    /// True if this PE has a replica of its log: it began alone on its host.
+    /// True if this PE has a replica of its log: no other maps it.
     has_replica: bool,
     /// True if messages may leave that no thread has looked for yet.
     due: AtomicBool,
@@ -103,17 +103,17 @@ impl FarLogs {
     /// Takes over the mirrors of the predecessor if they are `kept`.
     pub fn new(
         own: &'static Segment,
-        (me, job, homes): (Pe, u64, &[u32]),
+        (me, job, unmapped): (Pe, u64, &[bool]),
         (incarnation, kept): (Incarnation, bool),
         (full, skew): (Arc<FullLog>, Arc<AtomicU64>),
     ) -> FarLogs {
-        let (n_pes, alone) = (homes.len(), replicas::alone(homes));
+        let n_pes = unmapped.len();
         let log = own.log(n_pes);
-        // A predecessor that was restoring the log has left a part.
-        let kept = kept && log.get(Word::Interval) != NO_INTERVAL;
+        // A predecessor that was restoring the log, or the mirrors, has left a part.
+        let kept = kept && copy::is_whole(&log);
         let interval = if kept { interval_of(&log) } else { LogInterval::default() };
         let mut links = FarLinks::new(n_pes, interval);
-        Pe::all(n_pes).filter(|pe| alone[pe.at()]).for_each(|pe| links.keep_records(pe));
+        Pe::all(n_pes).filter(|pe| unmapped[pe.at()]).for_each(|pe| links.keep_records(pe));
         let mut last = if kept { last_time(&log) } else { 0 };
         for pe in Pe::all(n_pes) {
             let mirror = own.mirror(pe, n_pes);
@@ -130,7 +130,7 @@ impl FarLogs {
         }
         let (limit, need) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         let mirrors = Mirrors { own, me, incarnation, n_pes, job, limit, need, full, skew };
-        let has_replica = alone[me.at()];
+        let has_replica = unmapped[me.at()];
         if has_replica {
             mirrors.follow(last);
         }
@@ -165,11 +165,6 @@ impl FarLogs {
     /// Returns the most bytes of a log whose meetings the mirrors hold.
     pub fn most(&self) -> u64 {
         self.mirrors.most()
-    }
-
-    /// Counts a record that was acknowledged to the predecessor.
-    pub fn count_sent(&self, record: NumberedRecord) {
-        self.links().count_sent(&mut &self.mirrors, record.record.target(), record);
     }
 
     /// Sets the most bytes of operations in all mirrors, and of records kept for others.
@@ -270,15 +265,21 @@ impl FarLogs {
     pub fn restore(&self, replica: &LogReplica) -> bool {
         let log = self.mirrors.own.log(self.mirrors.n_pes);
         let is_whole = copy::restore(&log, replica.interval.era, &replica.head, &replica.records);
+        log.set(Word::Lacks, 1);
         let arrived = replica.arrivals.iter().map(|arrival| arrival.time);
         self.mirrors.follow(arrived.max().unwrap_or_default().max(last_time(&log)));
         is_whole
     }
 
-    /// Empties the mirrors of these PEs, which have to send their records again.
-    pub fn begin_restore(&self, replica: LogReplica, from: impl Iterator<Item = Pe>) {
+    /// Empties the mirrors of these PEs, which have to send their records again. Returns the
+    /// answers to what has waited for the interval.
+    pub fn begin_restore(
+        &self,
+        replica: LogReplica,
+        from: impl Iterator<Item = Pe>,
+    ) -> Vec<(Pe, FarMessage)> {
         let of = (replica.interval, replica.arrivals);
-        self.links().begin_restore(&mut &self.mirrors, of, from);
+        self.links().begin_restore(&mut &self.mirrors, of, from)
     }
 
     /// Adds a fragment to those before; returns the message that it completes.
