@@ -10,10 +10,13 @@ use super::disk::{LONG, Store, refused};
 use super::disks::is_rebuilt;
 use super::falls::{FELL, kill_nodes};
 use super::heal::{ANEW, SURVIVES};
-use super::support::{Job, Outcome, Running, jacobi, sample};
+use super::support::{Job, Outcome, Running, jacobi, sample, sample_long};
 
 /// The node that is lost. Its PE moves, and its disk keeps only sets from before.
 const LOST: usize = 2;
+
+/// A job that lasts until it is killed.
+const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "16384", "--halo", "16"];
 
 /// A job of a PE on each node, with a disk each.
 struct Disks {
@@ -193,7 +196,7 @@ fn a_loss_while_a_set_of_other_groups_is_decoded_is_survived() {
         processes.into_iter().chain(node)
     });
     disks.without(home, || {
-        for (option, rule) in sample(kills.collect(), 2) {
+        for (option, rule) in sample_long(kills.collect(), 2, 6) {
             let given = ["--resume", &disks.at(new), option, &rule];
             let outcome = jacobi::job(disks.job().args(&given), LONG).run();
             outcome.right_sum(LONG).says(ANEW);
@@ -233,7 +236,7 @@ fn a_set_begun_before_groups_change_leaves_only_whole_sets() {
         let disks = Disks::new(4);
         let begun = || (0..4).any(|node| node != LOST && disks.writes(node));
         let job = disks.storing().env("SHMEM_FT_STORE_RATE", "1M");
-        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        let mut run = jacobi::job(job, LONGER).with_orphans().start();
         run.wait_for_nth("is on disk", 1);
         run.wait_until("a set is being written", |_| disks.writes(LOST) && begun());
         kill_nodes(&run, &[LOST]);
@@ -248,8 +251,9 @@ fn a_set_begun_before_groups_change_leaves_only_whole_sets() {
         let newest = numbers(&outcome, "/set-").next_back().expect("a set is on disk");
         let (status, listed) = disks.oshinfo(disks.store.text(), &["--verify"]);
         assert_eq!(status, Some(0), "{stage}: {listed}");
-        let outcome = disks.without(1, || disks.resume(disks.store.text()));
-        let from = numbers(outcome.right_sum(LONG), "begins from set ").next();
+        let job = disks.job().args(&["--resume", disks.store.text()]);
+        let outcome = disks.without(1, || jacobi::job(job, LONGER).run());
+        let from = numbers(outcome.right_sum(LONGER), "begins from set ").next();
         outcome.check(from.is_some_and(|from| from >= newest), "the newest set that is whole");
     }
 }

@@ -10,7 +10,7 @@ use raidshmem_report::words::bytes;
 
 use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi;
-use super::support::{Job, Running, mounts, program, sample, skip};
+use super::support::{Job, Running, mounts, program, sample_long, skip};
 
 /// A run of seconds, on any machine.
 const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
@@ -29,7 +29,7 @@ fn sets_are_complete_though_checkpoints_outpace_the_disk() {
         ("--nodes 2", "local", "1", "4M"),
         ("--nodes 2", "shared", "2", "4M"),
     ];
-    for (words, layout, snapshots, rate) in sample(cases, 1) {
+    for (words, layout, snapshots, rate) in sample_long(cases, 1, 2) {
         let store = Store::new();
         let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
         // On a busy machine an agent may be a moment late, twice in a row.

@@ -168,10 +168,10 @@ fn many(seeds: std::ops::Range<u64>, limit: Duration) -> Sum {
 
 #[test]
 fn lost_pes_roll_back_locally_and_the_bytes_are_right() {
-    let sum = many(seeds(8000), Duration::MAX);
-    let few = sum.jobs < 8000; // coverage is only required of a full run
-    assert!(few || sum.replayed > 8000 && sum.most > 90 && sum.nodes_lost > 2000, "{sum:?}");
-    assert!(few || sum.global > 800 && sum.global < sum.replayed, "{sum:?}");
+    let sum = many(seeds(4000), Duration::MAX);
+    let few = sum.jobs < 4000; // coverage is only required of a full run
+    assert!(few || sum.replayed > 4000 && sum.most > 90 && sum.nodes_lost > 1000, "{sum:?}");
+    assert!(few || sum.global > 400 && sum.global < sum.replayed, "{sum:?}");
 }
 
 #[test]
