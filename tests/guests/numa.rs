@@ -115,3 +115,55 @@ fn after_a_loss_a_pe_and_its_pages_are_where_they_were() {
         }
     }
 }
+
+/// Pages of a PE whose threads run on both NUMA nodes are where they were, though its memory is
+/// made again: by the loss of its process or its node, or by a job that begins from disk. Without
+/// the table of them they are not.
+#[test]
+fn pages_of_a_pe_on_two_numa_nodes_are_on_them_again() {
+    let switch = Switch::new();
+    let (mut guest, program) = boot(&switch, "spread");
+    let mode = "SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_GROUP_SIZE=2";
+    let oshrun = env!("CARGO_BIN_EXE_oshrun");
+    let program = program.display();
+    let mut run = |settings: &str, words: &str, folder: &str| {
+        let words = format!("-n 2 --nodes 2 --bind none -v {words}");
+        let said =
+            guest.must(&format!("{mode} {settings} {oshrun} {words} {program} {folder} 2>&1"));
+        let lines = said.lines().filter(|line| line.starts_with("spread "));
+        let number = |line: &str, at| -> usize {
+            line.split_whitespace().nth(at).and_then(|it| it.parse().ok()).expect("a number")
+        };
+        let counts = lines.map(|line| [3, 5, 7, 8].map(|at| number(line, at)));
+        let counts: Vec<[usize; 4]> = counts.collect();
+        assert_eq!(counts.len(), 2, "{said}");
+        (counts, said)
+    };
+    let apart = |counts: &[[usize; 4]], said: &str| {
+        for [pages, there, first, second] in counts {
+            assert!(there * 100 >= pages * 99, "{said}");
+            assert!(*first >= 1037 && *second >= 1037, "both nodes have a half: {said}");
+        }
+    };
+    let losses =
+        [("", ""), ("", "--kill 1@3"), ("SHMEM_FT_ADOPT=0", "--kill 1@3"), ("", "--kill-node 1@3")];
+    for (settings, fault) in losses {
+        let (counts, said) = run(settings, fault, "");
+        apart(&counts, &said);
+    }
+    let (off, elsewhere) =
+        ("SHMEM_FT_AFFINITY=0", |[pages, there, ..]: &[usize; 4]| there * 100 < pages * 99);
+    for (settings, folder) in [("", "/tmp/with"), (off, "/tmp/without")] {
+        let store = format!("{settings} SHMEM_FT_STORE={folder} SHMEM_FT_STORE_EVERY=1");
+        let (counts, said) = run(&store, "", folder);
+        apart(&counts, &said);
+        let (counts, said) = run(settings, &format!("--resume {folder}@1"), "");
+        match settings {
+            "" => apart(&counts, &said),
+            _ => assert!(counts.iter().any(elsewhere), "{said}"),
+        }
+    }
+    // Without the tables pages come from the nodes of the threads that restore them.
+    let (counts, said) = run(&format!("{off} SHMEM_FT_ADOPT=0"), "--kill 1@3", "");
+    assert!(counts.iter().any(elsewhere), "{said}");
+}

@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! exit  futex  forbidden  inherited          process exit, sleeping, inherited descriptors
-//! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
+//! cgroup  limits  memory  huge  numa         memory: limits, mappings, huge pages, NUMA nodes
 //! fork  written  writeback                   forks; written pages; writeback to disk
 //! caller  site  startup  tasks               caller and call site; load address of the program;
 //!                                            tasks of other launchers
@@ -36,6 +36,7 @@ pub mod input;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod numa;
 pub mod pool;
 pub mod process;
 pub mod site;

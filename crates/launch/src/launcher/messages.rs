@@ -71,6 +71,9 @@ impl Launcher {
             Up::Message { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
                 return self.refuse_start();
             }
+            Up::Message { what: PeMessage::Pages { pe, pages }, .. } => {
+                return self.pages.note(pe, &pages);
+            }
             Up::Message { proc, what } => {
                 // A job with a set on disk begins again from there, with one line.
                 if let PeMessage::Verdict { words, .. } = &what
