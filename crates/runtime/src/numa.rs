@@ -67,9 +67,9 @@ pub fn note(world: &World) {
 
 /// Returns the pages that the program uses, itself or by calls of the library.
 fn in_use(world: &World) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = vec![0..world.segments.layout().statics];
-    all.extend(world.memory.in_use());
-    all.into_iter().map(|range| range.start / PAGE..range.end.div_ceil(PAGE)).collect()
+    let words = std::iter::once(0..world.segments.layout().statics);
+    let all = words.chain(world.memory.in_use());
+    all.map(|range| range.start / PAGE..range.end.div_ceil(PAGE)).collect()
 }
 
 /// Returns the NUMA node of each of some pages of the own segment.
