@@ -5,8 +5,8 @@
  *
  * In an original PE a thread on each of two NUMA nodes touches its parts of the heap. A substitute
  * touches nothing, so that whatever restores its memory decides where its pages are. Before each
- * checkpoint up to a loss the PE notes the nodes of its pages, in memory that is saved with them, and
- * at the end it compares. With a FOLDER, steps continue until it contains a set.
+ * checkpoint up to a loss the PE notes the nodes of its pages, in memory that is saved with them,
+ * and at the end it compares. With a FOLDER, steps continue until it contains a set.
  *
  * One line per PE: spread PE pages COUNT there COUNT on COUNT COUNT (on the first two nodes)
  */
@@ -37,7 +37,9 @@ static void look(signed char *into) {
     for (int nth = 0; nth < HEAP + STATIC; nth++) {
         void *at = page(nth);
         int node = -1;
-        into[nth] = syscall(SYS_move_pages, 0, 1, &at, NULL, &node, 0) == 0 ? (signed char)node : -1;
+        if (syscall(SYS_move_pages, 0, 1, &at, NULL, &node, 0) != 0)
+            node = -1; /* a kernel without NUMA */
+        into[nth] = (signed char)node;
     }
 }
 

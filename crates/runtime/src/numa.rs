@@ -1,10 +1,10 @@
 //! The NUMA nodes of this PE's pages, sent to the launcher as a checkpoint begins.
 //!
 //! A PE whose processors are on several NUMA nodes has pages on each, by first touch. If its memory
-//! is made again (after a loss in which it is not adopted, on another node, or from disk), its agent
-//! makes the new pages come from the nodes of the old ones
-//! ([`raidshmem_core::placement::pages`]). `SHMEM_FT_AFFINITY=0` disables this, too. Source: Saini,
-//! affinity-aware restart.
+//! is made again (after a loss in which it is not adopted, on another node, or from disk), its
+//! agent makes the new pages come from the nodes of the old ones
+//! ([`raidshmem_core::placement::pages`]). `SHMEM_FT_AFFINITY=0` disables this, too. Source:
+//! Saini, affinity-aware restart.
 //!
 //! Invariants: a PE whose processors are on one NUMA node looks at no page and sends nothing; a
 //! look allocates no memory; looks take at most a hundredth of a PE's time.
@@ -27,7 +27,7 @@ use crate::pgas::{self, World};
 /// The time between two looks, in times that the last one took.
 const REST: u32 = 100;
 
-/// What the launcher knows of this PE.
+/// The knowledge that the launcher has of this PE.
 #[derive(Default)]
 struct Known {
     pages: PageRuns,

@@ -13,11 +13,11 @@
 //!
 //! ```text
 //! exit  futex  forbidden  inherited          process exit, sleeping, inherited descriptors
-//! cgroup  limits  memory  huge  numa         memory: limits, mappings, huge pages, NUMA nodes
+//! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! fork  written  writeback                   forks; written pages; writeback to disk
 //! caller  site  startup  tasks               caller and call site; load address of the program;
 //!                                            tasks of other launchers
-//! machine  threads  process  pool            processors, threads, processes, worker pool
+//! machine  threads  process  pool  numa      processors, threads, processes, worker pool; NUMA
 //! socket  input                              messages between processes of one machine; files
 //! ```
 

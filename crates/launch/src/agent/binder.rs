@@ -77,8 +77,8 @@ impl Binder {
     }
 
     /// Places the memory of `pe` on the NUMA node of its processors. If these are on several, its
-    /// pages go to the nodes where they were, as far as this machine has nodes of these numbers, and
-    /// otherwise to that of the thread that touches them first. Must precede the first access.
+    /// pages go to the nodes where they were, as far as this machine has nodes of these numbers,
+    /// and otherwise to that of the thread that touches them first. Must precede the first access.
     pub fn place_memory(&self, pe: Pe, memory: &Part, pages: &PageRuns) {
         if let Some(node) = self.binding(pe).numa {
             let _ = numa::prefer_node(memory, 0..memory.len(), node);

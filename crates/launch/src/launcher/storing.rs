@@ -60,8 +60,8 @@ impl SetWriter {
         now <= first + one
     }
 
-    /// Handles an event in a job with this view, whose PEs were on the nodes of `history` so far, and
-    /// their pages on the NUMA nodes of `pages`.
+    /// Handles an event in a job with this view, whose PEs were on the nodes of `history` so far,
+    /// and their pages on the NUMA nodes of `pages`.
     /// Returns the exit status of a job that has stopped on request.
     pub(super) fn handle(
         &mut self,
