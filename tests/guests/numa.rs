@@ -173,9 +173,11 @@ fn pages_of_a_pe_on_two_numa_nodes_are_on_them_again() {
         assert!(Spread::of(&said).iter().all(Spread::is_restored), "{settings} {fault}: {said}");
     }
     let off = "SHMEM_FT_AFFINITY=0";
-    for (settings, folder) in [("", "/tmp/with"), (off, "/tmp/without")] {
+    for (settings, folder, version) in [("", "/tmp/with", 6), (off, "/tmp/without", 3)] {
         let store = format!("{settings} SHMEM_FT_STORE={folder} SHMEM_FT_STORE_EVERY=1");
-        run(&store, "", folder);
+        let shown = format!("echo version $(od -An -tu1 -j8 -N1 {folder}/set-1/manifest)");
+        let said = run(&store, "", &format!("{folder} && {shown}"));
+        assert!(said.contains(&format!("version {version}\n")), "{said}");
         let said = run(settings, &format!("--resume {folder}@1"), "");
         let restored = Spread::of(&said).iter().all(Spread::is_restored);
         assert_eq!(restored, settings.is_empty(), "{settings}: {said}");
