@@ -39,7 +39,8 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     // that share of the time is subtracted.
     let (checkpoints, lost) = ((sweeps(bench) / HALO) as f64, 1.0);
     let (mut protected, mut faulty) = (Vec::new(), Vec::new());
-    for _ in 0..bench.rounds() {
+    // Each of a round's three runs takes many seconds.
+    for _ in 0..bench.rounds().min(5) {
         let (plain, sum) = run(bench, &program, "none", &[])?;
         let (raid5, same) = run(bench, &program, "raid5", &[])?;
         let kill = ["--kill", "1@3:before"];

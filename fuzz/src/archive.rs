@@ -13,6 +13,7 @@ use raidshmem_archive::tiles::data_at;
 use raidshmem_core::disk::{Content, Entry, Held};
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::TILE;
+use raidshmem_core::placement::pages::{PageRun, PageRuns};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 /// Parses the head of a file of a set, and a program: accepted input is written as identical bytes.
@@ -104,17 +105,22 @@ pub fn examples() -> Vec<Vec<u8>> {
         raw: None,
         bases: Vec::new(),
         parity: None,
+        pages: Vec::new(),
     };
     let code = Code { scheme: "raid5".into(), parity: 1, groups: vec![vec![Pe(1), Pe(0)]] };
     let entries = manifest.entries.clone();
     let local = Manifest { parity: Some(Parity { code, entries }), ..manifest.clone() };
     let plain = [head.encode(), manifest.encode(), parity.encode(), local.encode()];
     let base = |number| Base { number: CheckpointNumber(number), entry: Entry { len: 9, sum: 1 } };
+    let runs =
+        vec![PageRun { first: 8, pages: 9, node: 0 }, PageRun { first: 17, pages: 1, node: 1 }];
+    let runs = PageRuns::of(runs).expect("they ascend");
     let references = References { bases: vec![base(1), base(2)], sources: vec![2] };
     let refers = [
         Head { references: references.clone(), ..head.clone() }.encode(),
         ParityHead { references, ..parity.clone() }.encode(),
         Manifest { bases: vec![CheckpointNumber(2)], raw: Some(50_000), ..local.clone() }.encode(),
+        Manifest { pages: vec![runs.clone(), runs], ..local.clone() }.encode(),
     ];
     let head = Head { stored: vec![1000], ..head };
     let parity = ParityHead { stored: vec![1000], ..parity };

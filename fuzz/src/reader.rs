@@ -92,6 +92,7 @@ pub fn reader(bytes: &[u8]) {
         raw: None,
         bases: Vec::new(),
         parity: Some(Parity { code, entries: vec![copy; 2] }),
+        pages: Vec::new(),
     };
     fs::write(folder.0.join("node-0/set-1/manifest"), manifest.encode()).expect("written");
     let Ok(reader) = SetReader::open(&folder.0.display().to_string()) else { return };

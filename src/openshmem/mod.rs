@@ -38,7 +38,7 @@ pub mod wait_set;
 
 use raidshmem_runtime::checkpoint::prefault;
 use raidshmem_runtime::pgas::boot::Frontend;
-use raidshmem_runtime::{affinity, fault_tolerance, pgas};
+use raidshmem_runtime::{affinity, fault_tolerance, numa, pgas};
 
 use crate::version::own_build;
 
@@ -52,5 +52,6 @@ pub fn start(requested: i32) -> i32 {
     team::register();
     context::register();
     affinity::register();
+    numa::register();
     provided
 }

@@ -10,7 +10,7 @@ use raidshmem_report::words::bytes;
 
 use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi;
-use super::support::{Job, Running, mounts, program, sample_long, skip};
+use super::support::{Job, Running, mounts, program, sample, sample_long, skip};
 
 /// A run of seconds, on any machine.
 const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];

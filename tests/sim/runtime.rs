@@ -161,7 +161,7 @@ impl Job {
 
     pub fn obey(&mut self, node: u32, message: Down) {
         match message {
-            Down::MakeMemory { pe, memory } => {
+            Down::MakeMemory { pe, memory, .. } => {
                 self.up(node, MembershipEvent::MemoryMade { pe, memory })
             }
             Down::Start { proc, .. } => {

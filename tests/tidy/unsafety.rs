@@ -83,6 +83,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "reads and sets signal dispositions; runs before Rust's runtime",
     ),
     ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),
+    ("crates/sys/src/numa.rs", "asks on which nodes pages are, and sets it for those to come"),
     ("crates/sys/src/startup.rs", "maps the program a second time, and jumps to its loader"),
     ("crates/sys/src/tasks.rs", "replaces a task of another launcher before its program runs"),
     (

@@ -25,11 +25,16 @@ pub const COMPRESSED: u32 = 4;
 /// The version of files that refer to those of earlier sets, and of their manifest.
 pub const REFERRING: u32 = 5;
 
+/// The version of a manifest with the NUMA nodes of pages.
+pub const PLACING: u32 = 6;
+
 /// The kind of file that a frame begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub magic: [u8; 8],
     pub name: &'static str,
+    /// The newest version of such files.
+    pub newest: u32,
 }
 
 /// Returns the version of a file: the oldest that suffices.
@@ -52,8 +57,8 @@ pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
     let (found, len) = (number(8), number(12) as usize);
     match () {
         () if begin[..8] != kind.magic => Err(FormatError::Magic(kind.name)),
-        () if !(PLAIN..=REFERRING).contains(&found) => {
-            Err(FormatError::Version { found, oldest: PLAIN, newest: REFERRING })
+        () if !(PLAIN..=kind.newest).contains(&found) => {
+            Err(FormatError::Version { found, oldest: PLAIN, newest: kind.newest })
         }
         () if !(BEGIN + END..=LARGEST).contains(&len) => {
             Err(FormatError::Impossible("the length of its head"))
@@ -187,7 +192,12 @@ impl<'a> Reader<'a> {
 
     /// Returns true if the version has references.
     pub fn refers(&self) -> bool {
-        self.version == REFERRING
+        self.version >= REFERRING
+    }
+
+    /// Returns true if the version has the NUMA nodes of pages.
+    pub fn places(&self) -> bool {
+        self.version == PLACING
     }
 
     /// Reads the stored length of each tile; empty if they are not compressed.

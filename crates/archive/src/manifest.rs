@@ -6,17 +6,18 @@
 
 use raidshmem_core::disk::{Content, Entry};
 use raidshmem_core::message::HEAP_MAX;
+use raidshmem_core::placement::pages::{PageRun, PageRuns};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::view::PES_MAX;
 
-use crate::bytes::{self, Kind, Reader, Writer, version};
+use crate::bytes::{self, Kind, PLACING, Reader, Writer, version};
 use crate::code::Code;
 use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::references;
 
 /// The frame of a manifest.
-const KIND: Kind = Kind { magic: *b"RAIDSETM", name: "manifest" };
+const KIND: Kind = Kind { magic: *b"RAIDSETM", name: "manifest", newest: PLACING };
 
 /// The description of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Manifest {
     /// The parity of a set whose files lie on the disks of their nodes; None for a set in one
     /// folder.
     pub parity: Option<Parity>,
+    /// The NUMA nodes of each PE's pages; none if none are known of any PE.
+    pub pages: Vec<PageRuns>,
 }
 
 /// The parity of a set.
@@ -57,8 +60,10 @@ pub struct Parity {
 impl Manifest {
     /// Encodes the manifest.
     pub fn encode(&self) -> Vec<u8> {
-        let refers = !self.bases.is_empty();
-        let mut out = Writer::new(KIND, version(self.raw.is_some(), refers));
+        let places = !self.pages.is_empty();
+        let refers = !self.bases.is_empty() || places;
+        let suffices = version(self.raw.is_some(), refers);
+        let mut out = Writer::new(KIND, if places { PLACING } else { suffices });
         out.u64(self.job);
         out.u64(self.number.0);
         out.u64(self.heap_len);
@@ -77,6 +82,10 @@ impl Manifest {
             code.write(&mut out);
             write(entries, &mut out);
         }
+        if places {
+            out.count(self.pages.len());
+            self.pages.iter().for_each(|pages| write_pages(pages, &mut out));
+        }
         out.finish()
     }
 
@@ -86,7 +95,7 @@ impl Manifest {
     /// They are not a manifest, are damaged, or have impossible contents.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             job: body.u64()?,
             number: CheckpointNumber(body.u64()?),
             heap_len: body.u64()?,
@@ -104,10 +113,18 @@ impl Manifest {
                 1 => Some(Parity { code: Code::read(&mut body)?, entries: body.list(12, read)? }),
                 _ => return Err(FormatError::Impossible("where its files lie")),
             },
+            pages: if body.places() { body.list(8, read_pages)? } else { Vec::new() },
         };
+        let (places, refers) = (body.places(), body.refers());
         body.end()?;
-        if bytes[8] == bytes::REFERRING as u8 {
+        if places && manifest.bases.is_empty() {
+            let own = manifest.bytes();
+            manifest.raw = manifest.raw.filter(|&raw| raw != own);
+        } else if refers {
             references::check(&manifest.bases, manifest.number)?;
+        }
+        if places && manifest.pages.len() != manifest.entries.len() {
+            return Err(FormatError::Impossible("the pages of other PEs"));
         }
         let pes = (1..=PES_MAX).contains(&manifest.entries.len());
         if bytes.len() != bytes::frame_len(KIND, bytes)? {
@@ -173,6 +190,22 @@ fn read(body: &mut Reader<'_>) -> Result<Entry, FormatError> {
     Ok(Entry { len: body.u64()?, sum: body.u32()? })
 }
 
+fn write_pages(pages: &PageRuns, out: &mut Writer) {
+    out.count(pages.runs().len());
+    for PageRun { first, pages, node } in pages.runs() {
+        out.u64(*first);
+        out.u64(*pages);
+        out.u32(*node);
+    }
+}
+
+fn read_pages(body: &mut Reader<'_>) -> Result<PageRuns, FormatError> {
+    let run = |body: &mut Reader<'_>| {
+        Ok(PageRun { first: body.u64()?, pages: body.u64()?, node: body.u32()? })
+    };
+    PageRuns::of(body.list(20, run)?).ok_or(FormatError::Impossible("runs of pages"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,7 +223,15 @@ mod tests {
             raw: None,
             bases: Vec::new(),
             parity: None,
+            pages: Vec::new(),
         }
+    }
+
+    /// Pages of the third of four PEs.
+    fn pages() -> Vec<PageRuns> {
+        let run = |first, node| PageRun { first, pages: 7, node };
+        let runs = PageRuns::of(vec![run(30, 0), run(37, 1)]).expect("they ascend");
+        vec![PageRuns::default(), PageRuns::default(), runs, PageRuns::default()]
     }
 
     fn entries() -> Vec<Entry> {
@@ -210,12 +251,21 @@ mod tests {
         let compressed = |of: Manifest| Manifest { raw: Some(2_000_000), ..of };
         let bases = vec![CheckpointNumber(20), CheckpointNumber(30)];
         let refers = Manifest { bases, ..compressed(with_parity()) };
-        let all =
-            [manifest(), with_parity(), compressed(manifest()), compressed(with_parity()), refers];
+        let places = |of: Manifest| Manifest { pages: pages(), ..of };
+        let all = [
+            manifest(),
+            with_parity(),
+            compressed(manifest()),
+            compressed(with_parity()),
+            refers.clone(),
+            places(manifest()),
+            places(compressed(with_parity())),
+            places(refers),
+        ];
         all.iter().for_each(is_read_back);
         assert_eq!(
             all.map(|it| (it.encode()[8], it.bytes() / 700_000)),
-            [(3, 1), (3, 2), (4, 1), (4, 2), (5, 2)]
+            [(3, 1), (3, 2), (4, 1), (4, 2), (5, 2), (6, 1), (6, 2), (6, 2)]
         );
     }
 
@@ -233,7 +283,7 @@ mod tests {
         fn code(manifest: &mut Manifest) -> &mut Code {
             &mut manifest.parity.as_mut().expect("it has one").code
         }
-        let changes: [Change; 12] = [
+        let changes: [Change; 13] = [
             |manifest| manifest.number = CheckpointNumber::START,
             |manifest| manifest.heap_len = u64::MAX,
             |manifest| manifest.entries.clear(),
@@ -246,6 +296,7 @@ mod tests {
             |manifest| manifest.bases = vec![manifest.number],
             |manifest| manifest.bases = [3, 2].map(CheckpointNumber).to_vec(),
             |manifest| manifest.bases = (1..9).map(CheckpointNumber).collect(),
+            |manifest| manifest.pages = pages().split_off(1),
         ];
         for change in changes {
             let mut manifest = with_parity();

@@ -4,14 +4,14 @@
 
 use raidshmem_core::layout::TILE;
 
-use crate::bytes::{self, Kind, Reader, Writer, version};
+use crate::bytes::{self, Kind, REFERRING, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::references::References;
 use crate::tiles::Tiles;
 
 /// The frame of a parity file.
-const KIND: Kind = Kind { magic: *b"RAIDPRTY", name: "parity file of a PE" };
+const KIND: Kind = Kind { magic: *b"RAIDPRTY", name: "parity file of a PE", newest: REFERRING };
 
 /// The head of a parity file.
 #[derive(Debug, Clone, PartialEq, Eq)]

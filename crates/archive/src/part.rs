@@ -15,14 +15,14 @@ use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{STATICS_MAX, TILE};
 use raidshmem_core::page::PAGE;
 
-use crate::bytes::{self, Kind, Reader, Writer, version};
+use crate::bytes::{self, Kind, REFERRING, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::references::References;
 use crate::tiles::Tiles;
 
 /// The frame of a file of a PE.
-const KIND: Kind = Kind { magic: *b"RAIDPART", name: "file of a PE" };
+const KIND: Kind = Kind { magic: *b"RAIDPART", name: "file of a PE", newest: REFERRING };
 
 /// A part of a PE's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

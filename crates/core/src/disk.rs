@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::TILE;
+use crate::placement::pages::PageRuns;
 use crate::quantity::{CheckpointNumber, Pe};
 
 /// The file of a PE, as recorded in a manifest.
@@ -162,6 +163,8 @@ pub struct Resume {
     pub folders: Folders,
     /// True if another build of the program restores it, treating possible addresses as plain data.
     pub rebuilt: bool,
+    /// The NUMA nodes of each PE's pages, for the launcher; none if none are known.
+    pub pages: Vec<PageRuns>,
 }
 
 /// The location of a set's files.

@@ -15,6 +15,7 @@ use crate::disk::{Damage, DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::placement::moves::Move;
+use crate::placement::pages::PageRuns;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Fabric, Settings};
@@ -277,8 +278,9 @@ pub enum Down {
     Die,
     /// The launcher rejects this agent, and why.
     Refused { why: String },
-    /// Create the memory `memory` of `pe`: its range in the memory file of this node, empty.
-    MakeMemory { pe: Pe, memory: u32 },
+    /// Create the memory `memory` of `pe`: its range in the memory file of this node, empty. Its
+    /// pages shall lie on these NUMA nodes; the launcher fills them in, which keeps them.
+    MakeMemory { pe: Pe, memory: u32, pages: PageRuns },
     /// Start a process, intended for the number `pe` if set; it sends `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
     /// Assign the number `pe` to the waiting process `proc`.
@@ -403,6 +405,8 @@ pub enum PeMessage {
     Finalizing { joined: ViewNumber, cut: bool },
     /// It has reached its first checkpoint call; `record` has the results of the calls before it.
     PreludeOver { record: Vec<u8> },
+    /// The pages of PE `pe`, the sender, lie on these NUMA nodes as a checkpoint begins.
+    Pages { pe: Pe, pages: PageRuns },
     /// A PE was lost, and there is a reason against local rollback.
     RollAllBack { why: String },
     /// Its local rollback is over: others reach it, and its calls are logged again.

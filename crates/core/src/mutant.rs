@@ -191,6 +191,8 @@ rules! {
     MovesUncounted = "moves-uncounted", unit, "a_pe_that_moved_to_a_node_of_its_group";
     /// A thread of a substitute gets all of the PE's processors.
     ThreadPlaceIgnored = "thread-place-ignored", unit, "the_picture_above";
+    /// All pages of a PE get the NUMA node of the first of them when its memory is made again.
+    PagesTogether = "pages-together", unit, "pages::tests::the_picture_above";
     /// PEs are not notified when the job ends early, and do not flush their output.
     OutputCutOff = "output-cut-off", processes, "a_misuse_loses_no_output_of_other_pes";
     /// A PE that returns from `main` without `shmem_finalize` does not leave the job.

@@ -272,6 +272,7 @@ impl Writer<'_> {
             raw: (self.level > 0 || !all.bases.is_empty()).then_some(all.raw),
             bases: all.bases.into_iter().collect(),
             parity,
+            pages: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! Invariants: the table is written inside a checkpoint call, and read after a restart; a thread is
 //! given a mask once. The masks of survivors are left alone, because the program has set them.
 //!
-//! Left out: pages, which follow the binding of a PE.
+//! Left out: pages, which are placed by the binding of a PE, or by [`crate::numa`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};

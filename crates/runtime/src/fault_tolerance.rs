@@ -29,13 +29,12 @@ use tracing::info;
 
 use self::heal::Healing;
 pub use self::readonly::{readonly, writable};
-use crate::affinity;
 use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::protocol_memory::{self, Among};
 use crate::recovery::{degraded, local};
-use crate::scrub;
+use crate::{affinity, numa, scrub};
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -70,6 +69,7 @@ pub fn save_all() -> i32 {
         return SUCCESS;
     }
     affinity::note();
+    numa::note(world);
     let number = world.store.agreed().next();
     info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);

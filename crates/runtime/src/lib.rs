@@ -18,7 +18,7 @@
 //! recovery           rebuilding and restoring lost memory
 //! scrub              verification of the store in idle time
 //! protocol_memory    the steps of the protocol on real memory
-//! affinity           CPU binding of threads across a restart
+//! affinity  numa     CPU binding of threads, and NUMA nodes of pages, across a restart
 //! fault_tolerance    checkpoint, restart, and what they report
 //! ```
 
@@ -28,6 +28,7 @@
 pub mod affinity;
 pub mod checkpoint;
 pub mod fault_tolerance;
+pub mod numa;
 pub mod pgas;
 pub mod protocol_memory;
 pub mod recovery;

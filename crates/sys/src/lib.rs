@@ -17,7 +17,7 @@
 //! fork  written  writeback                   forks; written pages; writeback to disk
 //! caller  site  startup  tasks               caller and call site; load address of the program;
 //!                                            tasks of other launchers
-//! machine  threads  process  pool            processors, threads, processes, worker pool
+//! machine  threads  process  pool  numa      processors, threads, processes, worker pool; NUMA
 //! socket  input                              messages between processes of one machine; files
 //! ```
 
@@ -36,6 +36,7 @@ pub mod input;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod numa;
 pub mod pool;
 pub mod process;
 pub mod site;

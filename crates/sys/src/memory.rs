@@ -40,26 +40,6 @@ pub fn check_len(len: usize) -> Result<()> {
     if most.is_some_and(|most| most < len as u64) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
-/// Makes pages of part of a memory file come from a NUMA node when first touched, by any process,
-/// as long as the node has free memory.
-pub fn prefer_node(part: &Part, node: usize) -> Result<()> {
-    const WORD: usize = libc::c_ulong::BITS as usize;
-    let len = part.len;
-    let file = part.map(0, len, None, true)?; // the policy belongs to the file, and persists
-    let mut mask = vec![0; node / WORD + 1];
-    mask[node / WORD] = (1 as libc::c_ulong) << (node % WORD);
-    let (base, bits) = (file.base(), mask.len() * WORD + 1);
-    // SAFETY: the range was mapped above, the mask has the stated number of bits (the kernel does
-    // not look at the last), and a policy changes no byte.
-    let done = unsafe {
-        libc::syscall(libc::SYS_mbind, base, len, libc::MPOL_PREFERRED, mask.as_ptr(), bits, 0)
-    };
-    match done {
-        0 => Ok(()),
-        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
-    }
-}
-
 /// Writes all of `bytes` to a memory file.
 pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
     let mut done = 0;

@@ -396,7 +396,7 @@ impl Job {
             return;
         }
         match message {
-            Down::MakeMemory { pe, memory } => {
+            Down::MakeMemory { pe, memory, .. } => {
                 self.shared[pe.at()].memory(memory);
                 self.up(node, MembershipEvent::MemoryMade { pe, memory });
             }

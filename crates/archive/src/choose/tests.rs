@@ -32,8 +32,8 @@ fn manifest(job: u64, protection: &Protection) -> Manifest {
     let (code, seconds, heap_len) = (Code::of(protection), 1, 1 << 20);
     let parity = Some(Parity { code, entries: entries(Content::Parity) });
     let (mode, program, entries) = ("raid5".into(), "p".into(), entries(Content::Data));
-    let (raw, bases) = (None, Vec::new());
-    Manifest { job, number: N, heap_len, seconds, mode, program, entries, raw, bases, parity }
+    let (raw, bases, pages, number) = (None, Vec::new(), Vec::new(), N);
+    Manifest { job, number, heap_len, seconds, mode, program, entries, raw, bases, parity, pages }
 }
 
 /// Returns a folder with the files of these PEs.

@@ -56,7 +56,7 @@ impl DrawnJob {
                 _ => continue,
             };
             match message {
-                Down::MakeMemory { pe, memory } => {
+                Down::MakeMemory { pe, memory, .. } => {
                     self.pending.push(MembershipEvent::MemoryMade { pe, memory });
                 }
                 Down::Start { proc, .. } => {

@@ -50,6 +50,7 @@ use std::collections::BTreeSet;
 use crate::ended::Ended;
 use crate::inject::InjectedFault;
 use crate::message::{Down, PeMessage, ProcId};
+use crate::placement::pages::PageRuns;
 use crate::placement::substitute::JobLayout;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Settings, Substitute};
@@ -117,7 +118,8 @@ impl Membership {
             out: Decisions::default(),
         };
         for (pe, &node) in Pe::all(shape.node_of.len()).zip(&shape.node_of) {
-            machine.out.send(node, Down::MakeMemory { pe, memory: 0 });
+            let pages = PageRuns::default();
+            machine.out.send(node, Down::MakeMemory { pe, memory: 0, pages });
             let proc = machine.procs.start(node, Role::Pe(pe), &mut machine.out);
             machine.members.pes[pe.at()].proc = Some(proc);
         }
@@ -277,6 +279,7 @@ impl Membership {
             (PeMessage::PreludeOver { record }, Some(pe)) => {
                 self.preludes.keep(pe, record, node_list, out);
             }
+            (PeMessage::Pages { .. }, _) => {} // the launcher keeps them
             (PeMessage::RollAllBack { why }, Some(_)) => {
                 self.drains.note_rollback();
                 members.roll_all_back(&why, node_list, out)

@@ -9,6 +9,7 @@ use super::{Action, Membership, Role};
 use crate::ended::UNRECOVERABLE;
 use crate::message::{AssignmentMessage, Down, Flaw, Past, ProcId};
 use crate::mutant::{Mutant, breaks};
+use crate::placement::pages::PageRuns;
 use crate::placement::substitute::SubstituteNode;
 use crate::quantity::{Pe, ViewNumber};
 use crate::replay::decide::Reason;
@@ -82,7 +83,8 @@ impl Membership {
         self.out.push(Action::Wipe { pe, memory: member.memory });
         member.memory += 1;
         member.state = State::NodeDead;
-        self.out.send(node, Down::MakeMemory { pe, memory: member.memory });
+        let (memory, pages) = (member.memory, PageRuns::default());
+        self.out.send(node, Down::MakeMemory { pe, memory, pages });
         self.members.pes[pe.at()].memory_made = false;
     }
 

@@ -75,7 +75,7 @@ impl Cluster {
             match action {
                 Action::Send { node, message } => {
                     match &message {
-                        Down::MakeMemory { pe, memory } => {
+                        Down::MakeMemory { pe, memory, .. } => {
                             self.log.push(format!("make {pe}.{memory}"));
                             events.push(MembershipEvent::MemoryMade { pe: *pe, memory: *memory });
                         }

@@ -55,6 +55,10 @@ impl fmt::Display for PeMessage {
                 let bytes = record.len();
                 write!(f, "its first checkpoint begins, with a record of {bytes} bytes")
             }
+            PeMessage::Pages { pages, .. } => {
+                let runs = pages.runs().len();
+                write!(f, "the NUMA nodes of its pages, in {runs} runs")
+            }
             PeMessage::RollAllBack { why } => write!(f, "all PEs must roll back: {why}"),
             PeMessage::CaughtUp => write!(f, "has caught up"),
             PeMessage::NeedsOthers => write!(f, "cannot continue alone"),

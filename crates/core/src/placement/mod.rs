@@ -6,7 +6,7 @@
 //! groups, [`substitute`] places a lost PE's substitute, [`balance`] chooses those that move to a
 //! new node, [`survival`] finds the losses that the job survives now, [`moves`] records the nodes
 //! of PEs over time, and [`mod@shadow`] places a second copy. [`bindings`] assigns processors to
-//! PEs, and [`threads`] restores those of a PE's threads.
+//! PEs, [`threads`] restores those of a PE's threads, and [`pages`] the NUMA nodes of its pages.
 //!
 //! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!
@@ -21,6 +21,7 @@ pub mod file;
 pub mod found;
 pub mod groups;
 pub mod moves;
+pub mod pages;
 pub mod shadow;
 pub mod substitute;
 pub mod survival;

@@ -183,8 +183,9 @@ settings! {
     SHMEM_FT_AFFINITY affinity: bool = true;
         ValueKind::Switch,
         "Threads of a substitute are bound to the processors that the lost PE's threads had at the \
-         last checkpoint, matched by order of creation; 0 leaves them where they start.",
-        "the program places its threads itself after a restart";
+         last checkpoint, matched by order of creation, and memory that is made again lies on the \
+         NUMA nodes where it was; 0 leaves both where they begin.",
+        "the program places its threads and pages itself after a restart";
     SHMEM_FT_PAGES pages: Pages = Pages::Auto;
         ValueKind::Choice(Pages::NAMES),
         "Page size of PE memory: auto uses huge pages, if available, for heaps of 32 MiB and more \

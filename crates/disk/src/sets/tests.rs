@@ -124,9 +124,21 @@ fn manifest(number: u64) -> Vec<u8> {
     let raw = is_compressed(number).then_some(1 << 20);
     let (mode, program) = ("raid5".into(), "jacobi".into());
     let number = CheckpointNumber(number);
-    let (job, heap_len, seconds, parity, bases) = (JOB, 1 << 20, 1, None, Vec::new());
-    let manifest =
-        Manifest { job, number, heap_len, seconds, mode, program, entries, raw, bases, parity };
+    let (job, heap_len, seconds, parity) = (JOB, 1 << 20, 1, None);
+    let (bases, pages) = (Vec::new(), Vec::new());
+    let manifest = Manifest {
+        job,
+        number,
+        heap_len,
+        seconds,
+        mode,
+        program,
+        entries,
+        raw,
+        bases,
+        parity,
+        pages,
+    };
     manifest.encode()
 }
 

@@ -173,6 +173,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
         bases: Vec::new(),
         parity: (layout == StoreLayout::Local)
             .then(|| Parity { code, entries: entries(all.parity) }),
+        pages: Vec::new(),
     };
     match manifest.raw {
         Some(raw) => assert!(manifest.bytes() < raw / 2, "{} of {raw}", manifest.bytes()),
@@ -197,7 +198,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         let manifest = stored.manifest;
         let folders = Folders::Shared(sets[0].folder.display().to_string());
         let number = manifest.number;
-        return (Resume { job: JOB, number, folders, rebuilt: false }, number);
+        return (Resume { job: JOB, number, folders, rebuilt: false, pages: Vec::new() }, number);
     }
     let all: Vec<Held> = held::list(folder);
     let host = |node: u32| {
@@ -235,7 +236,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     }
     let number = chosen.manifest.number;
     let folders = Folders::Local { of: chosen.folders, groups: chosen.groups };
-    (Resume { job: JOB, number, folders, rebuilt: false }, number)
+    (Resume { job: JOB, number, folders, rebuilt: false, pages: Vec::new() }, number)
 }
 
 /// Fills the memory of every PE from the set, and fails unless the contents match.

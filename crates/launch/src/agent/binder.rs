@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use raidshmem_core::machine::Machine;
 use raidshmem_core::message::{Bound, Job};
 use raidshmem_core::placement::bindings::{self, Binding};
+use raidshmem_core::placement::pages::PageRuns;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Bind;
 
 use raidshmem_sys::machine;
-use raidshmem_sys::memory::{self, Part};
-use raidshmem_sys::process;
+use raidshmem_sys::memory::Part;
+use raidshmem_sys::{numa, process};
 
 /// The CPU bindings of a machine.
 pub struct Binder {
@@ -75,10 +76,17 @@ impl Binder {
         self.own.iter().filter_map(bound).collect()
     }
 
-    /// Places the memory of `pe` on the NUMA node of its processors; must precede the first access.
-    pub fn place_memory(&self, pe: Pe, memory: &Part) {
+    /// Places the memory of `pe` on the NUMA node of its processors. If these are on several, its
+    /// pages go to the nodes where they were, as far as this machine has nodes of these numbers,
+    /// and otherwise to that of the thread that touches them first. Must precede the first access.
+    pub fn place_memory(&self, pe: Pe, memory: &Part, pages: &PageRuns) {
         if let Some(node) = self.binding(pe).numa {
-            let _ = memory::prefer_node(memory, node);
+            let _ = numa::prefer_node(memory, 0..memory.len(), node);
+        } else if !pages.is_empty() {
+            let _ = numa::prefer_none(memory); // it may have an older table
+            for (range, node) in pages.places(memory.len()) {
+                let _ = numa::prefer_node(memory, range, node);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use raidshmem_control::trace;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Job, Traced};
 use raidshmem_core::page::PAGE;
+use raidshmem_core::placement::pages::PageRuns;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
@@ -62,13 +63,18 @@ impl NodeMemory {
     }
 
     /// Creates the memory of a PE: wipes its part of the file, which may hold older memory of the
-    /// PE.
-    pub fn make(&mut self, pe: Pe, memory: u32, worker: &mut Worker<AgentDone>) {
+    /// PE. Its pages shall lie on the NUMA nodes of `pages`.
+    pub fn make(
+        &mut self,
+        (pe, memory): (Pe, u32),
+        pages: PageRuns,
+        worker: &mut Worker<AgentDone>,
+    ) {
         let (binder, part) = (Arc::clone(&self.binder), self.part(pe));
         self.here.insert(pe);
         worker.begin(move || {
             let result = part.wipe();
-            binder.place_memory(pe, &part);
+            binder.place_memory(pe, &part, &pages);
             AgentDone::Made { pe, memory, result }
         });
     }

@@ -75,7 +75,9 @@ impl Agent {
             }
             Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => {}
             Down::Abort | Down::Shutdown | Down::Die => {}
-            Down::MakeMemory { pe, memory } => self.memory.make(pe, memory, &mut self.worker),
+            Down::MakeMemory { pe, memory, pages } => {
+                self.memory.make((pe, memory), pages, &mut self.worker);
+            }
             Down::Start { proc, pe } => {
                 let (input, worker) = (&mut self.input, &mut self.worker);
                 self.starter.start(proc, pe, input, worker, &mut self.up)?;

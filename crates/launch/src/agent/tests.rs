@@ -6,6 +6,7 @@ use std::time::Duration;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::ProcessOptions;
 use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::pages::PageRuns;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Pages, Settings};
 use raidshmem_core::view::{Member, View};
@@ -68,8 +69,9 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let (node, net, stop_signal) = (0, None, None);
     let configure = Down::Configure { job, settings, node, program, place, net, stop_signal };
     launcher.send(&configure, &[]).unwrap();
+    let make = |pe, memory| Down::MakeMemory { pe, memory, pages: PageRuns::default() };
     for pe in 0..2 {
-        launcher.send(&Down::MakeMemory { pe: Pe(pe), memory: 0 }, &[]).unwrap();
+        launcher.send(&make(Pe(pe), 0), &[]).unwrap();
         made(&mut launcher, (Pe(pe), 0));
     }
     let len = Layout::new(1 << 20, 2).total;
@@ -83,9 +85,9 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let here = Member::first(0);
     let pes = vec![here, Member { node: 1, ..here }];
     launcher.send(&Down::Show(View { number: ViewNumber(2), pes, local: false }), &[]).unwrap();
-    launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 1 }, &[]).unwrap();
+    launcher.send(&make(Pe(0), 1), &[]).unwrap();
     made(&mut launcher, (Pe(0), 1));
-    launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 2 }, &[]).unwrap();
+    launcher.send(&make(Pe(0), 2), &[]).unwrap();
     made(&mut launcher, (Pe(0), 2)); // and all earlier work is done
     assert!(parts.iter().all(empty), "the file is still there, and they are empty");
     launcher.send(&Down::Shutdown, &[]).unwrap();

@@ -158,7 +158,8 @@ fn newest<'a>(
 fn resume_of(set: &Set, manifest: &Manifest) -> Resume {
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
     let folders = Folders::Shared(folder.display().to_string());
-    Resume { job: manifest.job, number: manifest.number, folders, rebuilt: false }
+    let (job, number, pages) = (manifest.job, manifest.number, manifest.pages.clone());
+    Resume { job, number, folders, rebuilt: false, pages }
 }
 
 /// Returns the manifest of a set whose files are whole; without a pool, only their heads are read.

@@ -226,7 +226,7 @@ fn adopt(
     ready.heap_len = manifest.heap_len;
     ready.starts = (node_of != ready.shape.node_of).then_some(node_of);
     let folders = Folders::Local { of: folders, groups };
-    let Manifest { job, number, .. } = manifest;
-    ready.resume = Some(Resume { job, number, folders, rebuilt });
+    let Manifest { job, number, pages, .. } = manifest;
+    ready.resume = Some(Resume { job, number, folders, rebuilt, pages });
     Ok(())
 }

@@ -16,6 +16,7 @@ use raidshmem_core::settings::StoreLayout;
 use raidshmem_disk::sets::node_folder;
 
 use super::job::title;
+use super::page_nodes::PageNodes;
 use crate::cli::ready::Ready;
 
 /// The schedule and the parameters of checkpoints on disk.
@@ -83,7 +84,7 @@ impl SetWriter {
         std::mem::take(&mut self.stored)
     }
 
-    fn manifest(&self, number: CheckpointNumber, files: SetFiles) -> Manifest {
+    fn manifest(&self, number: CheckpointNumber, files: SetFiles, pages: &PageNodes) -> Manifest {
         let code = self.parity.as_ref().and_then(|parity| parity.code(number)).cloned();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Manifest {
@@ -97,6 +98,7 @@ impl SetWriter {
             raw: self.raw(files.raw).or((!files.bases.is_empty()).then_some(files.raw)),
             bases: files.bases,
             parity: code.map(|code| Parity { code, entries: files.parity }),
+            pages: pages.of_all(),
         }
     }
 
@@ -114,7 +116,7 @@ impl SetWriter {
     }
 
     /// Converts an order to a task for an agent; returns the order itself if it is a message.
-    pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
+    pub(super) fn task(&self, order: Order, pages: &PageNodes) -> Result<(u32, Task), Order> {
         match order {
             Order::Claim { node, number, pes } => {
                 let (parity, memory) = (self.parity.is_some(), self.how.memory);
@@ -130,7 +132,7 @@ impl SetWriter {
                 Ok((node, Task::Write { number, folder, pes, parity, how }))
             }
             Order::Commit { node, number, files, set } => {
-                let manifest = self.manifest(number, files).encode();
+                let manifest = self.manifest(number, files, pages).encode();
                 let (keep, folder) = (self.keep, self.folder_of(node));
                 Ok((node, Task::Commit { number, folder, manifest, set, keep }))
             }

@@ -141,8 +141,8 @@ impl FoundSet {
     pub fn of_node_disks(chosen: Chosen, rebuilt: bool) -> FoundSet {
         let Chosen { set, manifest, node_of, folders, groups, lost, passed, .. } = chosen;
         let folders = Folders::Local { of: folders, groups };
-        let Manifest { job, number, .. } = manifest;
-        let resume = Resume { job, number, folders, rebuilt };
+        let Manifest { job, number, pages, .. } = manifest;
+        let resume = Resume { job, number, folders, rebuilt, pages };
         FoundSet { set, resume, node_of, lost, notes: passed }
     }
 

@@ -126,7 +126,8 @@ impl Launcher {
                 return self.handle(MembershipEvent::NoSet { why });
             }
         };
-        let FoundSet { set, resume, node_of, lost: rebuilt, notes } = found;
+        let FoundSet { set, mut resume, node_of, lost: rebuilt, notes } = found;
+        self.pages.begin_from(&mut resume);
         let checkpoint = resume.number;
         falling.lineage.begin_from(checkpoint, sets);
         disk.begin_again(&resume, sets, self.events.now());

@@ -72,12 +72,7 @@ impl Launcher {
                 return self.refuse_start();
             }
             Up::Message { proc, what } => {
-                // A job with a set on disk begins again from there, with one line.
-                if let PeMessage::Verdict { words, .. } = &what
-                    && !self.machine.can_fall()
-                {
-                    self.events.print_verdict(words);
-                }
+                let Some(what) = self.noted(what) else { return };
                 MembershipEvent::Message { proc, what }
             }
             Up::Ended { proc, how } => {
@@ -114,6 +109,22 @@ impl Launcher {
             Up::Failed { what } => return self.fail(node, &what),
         };
         self.handle(event);
+    }
+
+    /// Takes note of a PE's message; returns it if it also concerns membership.
+    fn noted(&mut self, what: PeMessage) -> Option<PeMessage> {
+        match &what {
+            PeMessage::Pages { pe, pages } => {
+                self.pages.note(*pe, pages);
+                return None;
+            }
+            // A job with a set on disk begins again from there, with one line.
+            PeMessage::Verdict { words, .. } if !self.machine.can_fall() => {
+                self.events.print_verdict(words);
+            }
+            _ => {}
+        }
+        Some(what)
     }
 
     /// Begins to drain a node on request, `why` for the news. Returns the answer.

@@ -50,6 +50,7 @@ mod lost;
 mod messages;
 mod metrics;
 mod nodes;
+mod page_nodes;
 mod placement;
 mod poll_token;
 mod report;
@@ -76,6 +77,7 @@ use job_end::JobEnd;
 use joining::{JoinSite, Joiner};
 use listener::Listener;
 use nodes::Nodes;
+use page_nodes::PageNodes;
 use placement::PlacementReport;
 use poll_token::PollToken;
 use signals::Signals;
@@ -99,6 +101,8 @@ struct Launcher {
     joiner: Joiner,
     /// The placement, while bindings of some nodes are missing; None once it is printed.
     placement: Option<PlacementReport>,
+    /// The NUMA nodes of pages.
+    pages: PageNodes,
     /// The standard input, if it is sent to another host.
     input: Option<input::Sent>,
     /// The writer of checkpoints on disk, if these are enabled.
@@ -120,6 +124,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let (mut nodes, listener) = gather::all(&mut ready, &signals, build)?;
     choosing::find_set(&mut ready, &mut nodes, &signals)?;
+    let pages = PageNodes::new(&mut ready);
     let ready = &ready;
     let (shape, settings) = (&ready.shape, &ready.settings);
     placement::print_what_is_survived(ready);
@@ -147,6 +152,7 @@ pub fn run(mut ready: Ready, readers: Readers, build: &'static str) -> Result<i3
         listener,
         joiner: joiner.map_err(system("path of oshrun"))?,
         placement: ready.report_placement.then(|| PlacementReport::new(ready)),
+        pages,
         input: input::send(ready).map_err(system("standard input"))?,
         disk: SetWriter::new(ready, &job),
         falling: FallBack::new(ready, &job),
@@ -359,6 +365,7 @@ impl Launcher {
                 Action::Send { node, mut message } => {
                     match &mut message {
                         Down::Assign { assignment, .. } => assignment.past = self.events.past(),
+                        Down::MakeMemory { pe, pages, .. } => *pages = self.pages.of(*pe),
                         Down::Ask { node, at } => *at = self.detection.address(*node),
                         _ => {}
                     }
@@ -415,7 +422,7 @@ impl Launcher {
     /// Passes an event to the writer of checkpoints on disk.
     fn schedule(&mut self, event: DiskEvent) {
         let Some(disk) = &mut self.disk else { return };
-        let places = (self.machine.view(), self.machine.places());
+        let places = (self.machine.view(), self.machine.places(), &self.pages);
         let status = disk.handle(event, places, &mut self.nodes, &mut self.events);
         status.into_iter().for_each(|status| _ = self.end.propose(status));
         if disk.take_stored() {

@@ -16,6 +16,7 @@ use raidshmem_report::event::What;
 use super::disk::SetWriter;
 use super::event_bus::EventBus;
 use super::nodes::Nodes;
+use super::page_nodes::PageNodes;
 
 /// The time within which signals from one agent count as one: a batch system may signal both the
 /// supervisor and the agent, and the supervisor passes its signal on.
@@ -59,12 +60,13 @@ impl SetWriter {
         now <= first + one
     }
 
-    /// Handles an event in a job with this view, whose PEs were on the nodes of `history` so far.
+    /// Handles an event in a job with this view, whose PEs were on the nodes of `history` so far,
+    /// and their pages on the NUMA nodes of `pages`.
     /// Returns the exit status of a job that has stopped on request.
     pub(super) fn handle(
         &mut self,
         event: DiskEvent,
-        (view, history): (&View, &PlaceHistory),
+        (view, history, pages): (&View, &PlaceHistory, &PageNodes),
         nodes: &mut Nodes,
         events: &mut EventBus,
     ) -> Option<i32> {
@@ -78,7 +80,7 @@ impl SetWriter {
         let orders = decide(&mut self.schedule, event, view, events.now());
         let mut status = None;
         for order in orders {
-            match self.task(order) {
+            match self.task(order, pages) {
                 Ok((node, task)) => nodes.send(node, &Down::Disk(task), &[]),
                 Err(Order::NotStored { number: checkpoint, warning }) => {
                     warning.iter().for_each(|line| events.error(line));

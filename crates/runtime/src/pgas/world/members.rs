@@ -13,6 +13,7 @@ use raidshmem_control::page::Page;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
 use raidshmem_core::message::{AssignmentMessage, Flaw, PeMessage, ProgressReport, RecoveryStep};
+use raidshmem_core::placement::pages::PageRuns;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{Member, MoveRequest, State, View};
 use raidshmem_sys::lock;
@@ -109,6 +110,14 @@ impl Membership {
     /// Returns the connection to the agent, if there is one.
     pub(in crate::pgas) fn channel(&self) -> Option<&Channel> {
         self.channel.as_deref()
+    }
+
+    /// Tells the launcher the NUMA nodes of this PE's pages.
+    pub(crate) fn report_pages(&self, pages: PageRuns) {
+        if let Some(channel) = self.channel() {
+            // If the agent is gone, this process dies with it.
+            let _ = channel.send(&PeMessage::Pages { pe: self.me, pages }, &[]);
+        }
     }
 
     /// Returns true unless this is a job of one PE without a launcher.

@@ -224,6 +224,16 @@ impl PeMemory {
         Coverage::build(layout, &statics, heap, left_out, &private)
     }
 
+    /// Returns the segment offsets of the statics and of the allocated heap, which ascend.
+    pub(crate) fn in_use(&self) -> Vec<Range<usize>> {
+        let layout = self.segments.layout();
+        let statics = self.segments.statics().map(|statics| statics.len);
+        let statics = statics.map(|len| layout.statics..layout.statics + len);
+        let live = lock(&self.heap).live().into_iter();
+        let live = live.map(|range| layout.heap + range.start..layout.heap + range.end);
+        statics.into_iter().chain(live).collect()
+    }
+
     /// Returns the segment offsets of a variable, whose addresses count from the start of the
     /// executable.
     fn find(&self, range: &Range<u64>) -> Option<Range<usize>> {
