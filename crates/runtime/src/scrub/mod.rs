@@ -1,9 +1,9 @@
 //! The scrub: checks the store in idle time, so that damage is found before the store is needed.
 //!
 //! A thread of the lowest priority in every PE reads the agreed snapshot and parity of its own
-//! store, and read-only ranges. The PEs of a node share `SHMEM_FT_SCRUB` bytes a second. A call that
-//! holds the store lock, such as a checkpoint, is not disturbed. [`patrol`] chooses the next spot
-//! and the time to rest; [`repair`] restores a damaged tile from the group.
+//! store, and read-only ranges. The PEs of a node share `SHMEM_FT_SCRUB` bytes a second. A call
+//! that holds the store lock, such as a checkpoint, is not disturbed. [`patrol`] chooses the next
+//! spot and the time to rest; [`repair`] restores a damaged tile from the group.
 //!
 //! Invariants:
 //! - the thread takes nothing that the program waits for: it reads through the memory's file, and
