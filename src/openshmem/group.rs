@@ -113,7 +113,7 @@ pub enum SyncPoint {
 }
 
 /// Words of a team for small broadcasts.
-pub const PUSH_WORDS: usize = 8;
+pub const PUSH_WORDS: usize = 7;
 
 /// The slots of a team that a collective uses in one round.
 #[derive(Clone, Copy, Debug)]
@@ -362,7 +362,7 @@ impl Group {
     pub fn slot(&self, SlotIndex { set, round }: SlotIndex, index: usize) -> (Slot, Word) {
         let team = self.team.expect("an active set has no slots, and goes no way that needs them");
         let word = self.word(slot_words() + 1 + set * slots() + round, index);
-        (Slot { team, set, round }, word)
+        (Slot { team, set, round, at: 0 }, word)
     }
 
     /// Returns one of the [`PUSH_WORDS`] of a team, on one of the PEs.
@@ -370,10 +370,10 @@ impl Group {
         self.word(slot_words() + 1 + 2 * slots() + at, index)
     }
 
-    /// Returns the slot of broadcasts of a set.
-    pub fn push_slot(&self, set: usize) -> Slot {
+    /// Returns the slot of broadcasts of a set, from byte `at` on.
+    pub fn push_slot(&self, set: usize, at: usize) -> Slot {
         let team = self.team.expect("only a team pushes");
-        Slot { team, set, round: WORK_ROUNDS }
+        Slot { team, set, round: WORK_ROUNDS, at }
     }
 
     /// Returns the nodes of the group if its PEs act node by node; `first` leads its own node.

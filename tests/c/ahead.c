@@ -2,14 +2,15 @@
  * ahead: small broadcasts and sums one after another, of roots that are ahead of PEs that pause.
  * Half of the broadcasts are too large for that, and meet.
  *
- * The root changes its source as soon as a call returns. PE 0 prints `ahead ok`.
+ * The root changes its source as soon as a call returns. At times it makes many small broadcasts
+ * while one PE pauses for long. PE 0 prints `ahead ok`.
  */
 #define _DEFAULT_SOURCE
 #include "test.h"
 
 #include <unistd.h>
 
-enum { STEPS = 600, EVERY = 100, MOST = 512, PAUSE_MOST = 400 };
+enum { STEPS = 600, EVERY = 100, MOST = 512, PAUSE_MOST = 400, BURST = 150, LONG_PAUSE = 20000 };
 
 static long sync_words[SHMEM_BCAST_SYNC_SIZE];
 static unsigned char source[MOST], dest[MOST];
@@ -41,6 +42,19 @@ static void broadcast(uint64_t random) {
         wrong += dest[at] != (at < bytes && !(is_set && me == root) ? byte(step, at) : 0);
 }
 
+/* Many small broadcasts of one root, while another PE pauses. */
+static void burst(uint64_t random) {
+    int me = shmem_my_pe(), n = shmem_n_pes(), root = (int)(random % (unsigned)n);
+    if (me == (root + 1 + (int)((random >> 8) % (unsigned)(n - 1))) % n)
+        usleep(LONG_PAUSE);
+    for (long i = 0; i < BURST; i++) {
+        addend = step * BURST + i;
+        shmem_broadcastmem(SHMEM_TEAM_WORLD, &sum, &addend, sizeof sum, root);
+        addend = -1;
+        wrong += sum != step * BURST + i;
+    }
+}
+
 static void add(void) {
     int n = shmem_n_pes();
     addend = step + shmem_my_pe();
@@ -66,7 +80,9 @@ int main(void) {
         uint64_t own = mixed(random, (uint64_t)shmem_my_pe());
         if (own % 16 == 0)
             usleep((unsigned)((own >> 8) % PAUSE_MOST));
-        if (random % 5 == 0)
+        if (step % EVERY == EVERY / 2)
+            burst(random);
+        else if (random % 5 == 0)
             add();
         else
             broadcast(random);

@@ -3,18 +3,20 @@
 //! ```text
 //! own words   TURN   broadcasts so far           ROOT   the last root
 //!             GIVEN  data given, by set          TAKEN  data that children took, by set
-//!             FULL   the turn of the data in a slot, by set
+//!             FULL   the turn of the last data in the slots
 //! ```
 //!
-//! There is no meeting: a root returns once its children's slots are written. It is at most two
-//! calls ahead of a child, because there are two slots, used in turn, and a parent writes one only
-//! when the children have taken what it gave them there before. That is known only while parents
+//! There is no meeting: a root returns once its children's slots are written. There are two sets of
+//! [`DEPTH`] slots, used in turn, and a parent begins a set only when the children have taken all
+//! that it gave them there before. So a root is at most twice as many calls ahead of a child, and
+//! PEs that share a processor need not switch in every call. All that is known only while parents
 //! stay parents, so all PEs meet when the root changes. The words of a PE are changed by itself,
 //! except `FULL`, by its parent, and `TAKEN`, by its children. So they can be zeroed for another
 //! team once the children of the last broadcasts have taken their data.
 //!
 //! Small reductions need no such words: `exchange.rs`.
 
+use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::schedule::kary;
 use raidshmem_runtime::pgas::{self, Fault};
@@ -30,12 +32,15 @@ use crate::openshmem::team::Team;
 /// beyond it, two PEs with a processor each take less time to meet twice than to copy twice.
 const SMALL: usize = 256;
 
+/// Slots of a set.
+const DEPTH: u64 = 16;
+
 const TURN: usize = 0;
 const ROOT: usize = 1;
 const FULL: usize = 2;
-const TAKEN: usize = 4;
-const GIVEN: usize = 6;
-const _: () = assert!(GIVEN + 2 <= PUSH_WORDS);
+const TAKEN: usize = 3;
+const GIVEN: usize = 5;
+const _: () = assert!(GIVEN + 2 <= PUSH_WORDS && DEPTH as usize * SMALL <= WORK_SLOT);
 
 /// Returns the team whose slots a collective of `bytes` bytes uses, if it is small and there is
 /// one; the PEs of the group map each other.
@@ -66,27 +71,29 @@ pub fn broadcast(
     let own = |at| group.push_word(at, group.index);
     let turn = own(TURN).load() + 1;
     own(TURN).put_own(turn);
-    let set = (turn & 1) as usize;
-    let slot = group.push_slot(set);
+    let (set, nth) = ((turn / DEPTH & 1) as usize, turn % DEPTH);
+    let slot = group.push_slot(set, nth as usize * SMALL);
     let parent = kary::parent(group.index, group.size, root);
     with_scratch(bytes, |data: &mut [u8]| {
         match parent {
             None => rma::fetch(call, data, of.source, me),
             Some(_) => {
-                let full = own(FULL + set);
-                full.world().wait_until(|| group.waiting(), || full.load() == turn)?;
+                let full = own(FULL);
+                full.world().wait_until(|| group.waiting(), || full.load() >= turn)?;
                 slots::pick(call, slot, data);
             }
         }
         let children = kary::children(group.index, group.size, root);
         if children.len() > 0 {
-            await_taken(group, set)?;
+            if nth == 0 {
+                await_taken(group, set)?;
+            }
             let given = own(GIVEN + set);
             given.put_own(given.load() + children.len() as u64);
         }
         for child in children {
             slots::leave(call, slot, data, group.pe(child));
-            group.push_word(FULL + set, child).after_puts().store(turn);
+            group.push_word(FULL, child).after_puts().store(turn);
         }
         if let Some(parent) = parent {
             group.push_word(TAKEN + set, parent).signal();

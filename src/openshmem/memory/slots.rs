@@ -22,14 +22,17 @@ pub struct Slot {
     pub set: usize,
     /// Round of the collective.
     pub round: usize,
+    /// Offset in the slot, in bytes.
+    pub at: usize,
 }
 
 impl Slot {
-    /// Returns the first `bytes` bytes of the slot on a PE.
+    /// Returns `bytes` bytes of the slot on a PE.
     fn on(self, call: &'static str, bytes: usize, pe: i32) -> SegmentRange {
-        assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
+        assert!(self.at + bytes <= WORK_SLOT, "{bytes} bytes at {} of a slot", self.at);
         let layout = pgas::world_for(call).segments.layout();
-        SegmentRange::of_library(call, layout.slot(self.team, self.set, self.round), pe)
+        let slot = layout.slot(self.team, self.set, self.round);
+        SegmentRange::of_library(call, slot + self.at, pe)
     }
 }
 

@@ -3,8 +3,8 @@
 //! Part of the machine in [`super`]. The view states the choice, so all PEs see the same one. It
 //! starts as local. Any PE that finds a reason for global rollback reports it, and all roll back
 //! from the next view on. After the loss of a node the substitute reports that no copy of its log
-//! is left, if so. A PE that rolls back reads the logs of all PEs, so all roll back if a node is
-//! lost before others reach it.
+//! is left, if so; between hosts there is none if other PEs mapped its memory. A PE that rolls back
+//! reads the logs of all PEs, so all roll back if a node is lost before others reach it.
 //!
 //! Invariant: once the choice is global, it stays so until that recovery is over.
 
@@ -31,7 +31,7 @@ impl Members {
         let all_roll_back = before && !self.view.local;
         self.view.local = !all_roll_back;
         if state == State::NodeDead && !self.may_have_replicas(lost) {
-            self.cannot_roll_back_locally(&Reason::NodeLost, lost[0], out);
+            self.cannot_roll_back_locally(&Reason::MappedLogsLost, lost[0], out);
         } else if state == State::NodeDead && away {
             self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0], out);
         }

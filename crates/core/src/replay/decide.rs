@@ -15,6 +15,8 @@ use crate::quantity::Pe;
 pub enum Reason {
     /// The node of the PE is lost, and the logs of its PEs with it.
     NodeLost,
+    /// Like that, between hosts: PEs on it mapped each other, so no other host has their logs.
+    MappedLogsLost,
     /// Its node is lost before a PE that was lost earlier has rolled back.
     NodeLostThen,
     /// The memory of its process was not adopted.
@@ -55,6 +57,9 @@ impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
+            Reason::MappedLogsLost => f.write_str(
+                "its node is lost, and its logs with it; with SHMEM_FT_MAP=0 other hosts have them",
+            ),
             Reason::NodeLostThen => f.write_str("its node is lost while another PE rolls back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),

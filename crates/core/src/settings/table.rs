@@ -279,10 +279,10 @@ settings! {
          program that reads it fails at once.",
         "to test a plan before it is trusted";
     /// 0 is `off`.
-    SHMEM_FT_SCRUB scrub: u64 = 16 << 20;
+    SHMEM_FT_SCRUB scrub: u64 = 64 << 20;
         ValueKind::Rate { max: TIB },
-        "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
-         damage is reported and repaired.",
+        "Rate at which the PEs of a node together scrub their parts of the last checkpoint while \
+         the program runs; damage is reported and repaired.",
         "memory bandwidth is scarce, or the memory is unreliable";
     SHMEM_FT_STORE store: Option<String> = None, "none";
         ValueKind::Folder,

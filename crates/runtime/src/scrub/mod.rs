@@ -1,7 +1,8 @@
 //! The scrub: checks the store in idle time, so that damage is found before the store is needed.
 //!
 //! A thread of the lowest priority in every PE reads the agreed snapshot and parity of its own
-//! store, and read-only ranges, within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] chooses the next
+//! store, and read-only ranges. The PEs of a node share `SHMEM_FT_SCRUB` bytes a second. A call
+//! that holds the store lock, such as a checkpoint, is not disturbed. [`patrol`] chooses the next
 //! spot and the time to rest; [`repair`] restores a damaged tile from the group.
 //!
 //! Invariants:
@@ -25,13 +26,14 @@ use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::{ProgressReport, Scrubbed};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_core::view::{Member, State};
 use raidshmem_sys::lock;
 use raidshmem_sys::process;
 
 use crate::checkpoint::tiles;
 use crate::pgas::World;
 use crate::recovery::readonly;
-use patrol::{Extent, Patrol, Spot, batch, rest};
+use patrol::{Extent, Patrol, Spot, batch, rest, share};
 
 /// Starts the thread, once, unless the settings say `off` or leave nothing to check. Called when
 /// there is a checkpoint.
@@ -65,16 +67,31 @@ enum Seen {
 impl Scrub {
     fn run(mut self, rate: u64) {
         process::least_priority();
+        let (mut seen, mut own) = (None, rate);
         loop {
+            let view = self.world.members.view_number();
+            if seen.replace(view) != Some(view) {
+                own = share(rate, self.pes_here());
+            }
             let begun = Instant::now();
-            let count = batch(rate, TILE);
+            let count = batch(own, TILE);
             (0..count).for_each(|_| self.step());
-            std::thread::sleep(rest(rate, count * TILE, begun.elapsed()));
+            std::thread::sleep(rest(own, count * TILE, begun.elapsed()));
         }
+    }
+
+    /// Returns the number of PEs on this node.
+    fn pes_here(&self) -> usize {
+        let (view, node) = (self.world.members.view(), self.world.members.node());
+        let is_here = |member: &&Member| member.state == State::Alive && member.node == node;
+        view.pes.iter().filter(is_here).count()
     }
 
     fn step(&mut self) {
         let turns = self.world.store.lock.sequence();
+        if turns % 2 == 1 {
+            return; // a call is in progress
+        }
         let Some(protection) = self.world.store.protection() else { return };
         let extent = self.extent(&protection);
         let Some(spot) = self.patrol.next(extent) else { return };
@@ -126,8 +143,7 @@ impl Scrub {
             }
         };
         match whole {
-            _ if turns % 2 == 1
-                || world.store.lock.sequence() != turns
+            _ if world.store.lock.sequence() != turns
                 || world.members.faulted()
                 || repair::misses_member(world, protection) =>
             {

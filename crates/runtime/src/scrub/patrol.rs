@@ -110,6 +110,11 @@ impl Patrol {
     }
 }
 
+/// Returns the bytes a second of each of a node's PEs, given those of the node.
+pub fn share(rate: u64, pes: usize) -> u64 {
+    (rate / pes.max(1) as u64).max(1)
+}
+
 /// Returns how many tiles of `tile_len` bytes to check between two rests, for `rate` bytes a
 /// second.
 pub fn batch(rate: u64, tile_len: usize) -> usize {
@@ -137,6 +142,12 @@ mod tests {
             assert_eq!([(); 5].map(|()| patrol.next(EXTENT)), round.map(Some));
         }
         assert_eq!(Patrol::default().next(Extent::default()), None);
+    }
+
+    #[test]
+    fn the_pes_of_a_node_share_its_rate() {
+        assert_eq!([1, 4, 100].map(|pes| share(1 << 20, pes)), [1 << 20, 1 << 18, 10485]);
+        assert_eq!([share(5, 0), share(5, 9)], [5, 1]);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Membership {
     }
 
     /// Returns the node of this PE.
-    pub(in crate::pgas) fn node(&self) -> u32 {
+    pub(crate) fn node(&self) -> u32 {
         self.node
     }
 
