@@ -71,7 +71,7 @@ pub fn broadcast(
     let own = |at| group.push_word(at, group.index);
     let turn = own(TURN).load() + 1;
     own(TURN).put_own(turn);
-    let (set, nth) = ((turn / DEPTH & 1) as usize, turn % DEPTH);
+    let (set, nth) = ((turn / DEPTH % 2) as usize, turn % DEPTH);
     let slot = group.push_slot(set, nth as usize * SMALL);
     let parent = kary::parent(group.index, group.size, root);
     with_scratch(bytes, |data: &mut [u8]| {
