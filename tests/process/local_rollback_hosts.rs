@@ -154,8 +154,8 @@ fn a_host_is_lost_anywhere_in_a_call() {
     }
 }
 
-/// Loses the node of PE 1 after the time of a step, of which at least `few` and otherwise `many`
-/// are taken.
+/// Loses the node of PE 1 at one moment after another: `few` of these cases, or `many` if all tests
+/// were requested.
 fn lost_anywhere(all: Vec<(u32, &Subject)>, (few, many): (usize, usize)) {
     let mut alone = 0;
     for (step, subject) in sample_long(all, few, many) {

@@ -647,10 +647,7 @@ impl<'a> CallPort for Caller<'a> {
             let view = Rc::clone(sight.job.page(sight.own().node));
             sight.own_mut().handover = view.number;
             sight.log().lacks = false;
-            if sight.own().mapped_in != view.number {
-                sight.own_mut().map(&view);
-                sight.job.connects(sight.process);
-            }
+            sight.follows();
             if view.local { Ok(()) } else { Err(Stop::Cut) }
         })
     }

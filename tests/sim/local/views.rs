@@ -123,11 +123,7 @@ impl LookPort for Caller<'_> {
 
     fn await_beginnings(&mut self, number: CheckpointNumber) -> Result<bool, Stop> {
         self.shared(|sight| {
-            let view = sight.view();
-            if sight.own().mapped_in != view.number {
-                sight.own_mut().map(&view);
-                sight.job.connects(sight.process);
-            }
+            sight.follows();
             let begins = |pe: Pe| {
                 let log = sight.log_of(pe.at()).filter(|_| sight.has_log(pe.at()));
                 log.map(|log| log.log_interval())
@@ -138,7 +134,7 @@ impl LookPort for Caller<'_> {
             match all.iter().all(|&begins| begins == own) {
                 true => Ok(true),
                 false if all.iter().any(|&begins| begins > own) => Ok(false),
-                false if !view.local => Err(Stop::Cut),
+                false if !sight.view().local => Err(Stop::Cut),
                 false => Err(Stop::Blocked),
             }
         })
