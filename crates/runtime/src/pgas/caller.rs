@@ -131,7 +131,8 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     fn await_records(&mut self, until: u64) -> Result<(), Cut> {
-        let Some(far) = self.world.far_calls().mirrors() else { return Ok(()) };
+        let far = self.world.far_calls().mirrors();
+        let Some(far) = far.filter(|_| self.log.get(Word::Lacks) != 0) else { return Ok(()) };
         let mut obstacle = None;
         let is_local = self.world.call_log().wait(self.call, |_| {
             let links = far.links();
