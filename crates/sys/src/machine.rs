@@ -5,9 +5,7 @@
 //! affinity mask of this process or its control group excludes. Serial numbers come from the files
 //! that hwloc reads: the hwloc crate does not expose them.
 
-#[cfg(any(test, not(feature = "hwloc")))]
-use raidshmem_core::machine::list;
-use raidshmem_core::machine::{Machine, Processor};
+use raidshmem_core::machine::{Machine, Processor, list};
 use raidshmem_core::placement::found::{Enclosure, serial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -74,15 +72,19 @@ fn found() -> Vec<Processor> {
     from_sys(std::path::Path::new("/sys/devices/system"))
 }
 
+/// Returns the NUMA nodes listed in a folder such as /sys/devices/system, ascending, and the
+/// processors of each.
+pub(crate) fn numa_nodes(root: &std::path::Path) -> Vec<(usize, Vec<usize>)> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+    let near = |node| (node, list(&read(&format!("node/node{node}/cpulist"))));
+    list(&read("node/online")).into_iter().map(near).collect()
+}
+
 /// Returns the processors listed in a folder such as /sys/devices/system.
 #[cfg(any(test, not(feature = "hwloc")))]
 fn from_sys(root: &std::path::Path) -> Vec<Processor> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
-    let nodes = list(&read("node/online"));
-    let near: Vec<(usize, Vec<usize>)> = nodes
-        .into_iter()
-        .map(|node| (node, list(&read(&format!("node/node{node}/cpulist")))))
-        .collect();
+    let near = numa_nodes(root);
     let processor = |cpu: usize| {
         let siblings = list(&read(&format!("cpu/cpu{cpu}/topology/thread_siblings_list")));
         let core = siblings.first().copied().unwrap_or(cpu);

@@ -8,29 +8,22 @@
 //! and the pages come from the node of the thread that touches them first.
 
 use std::ops::Range;
+use std::path::Path;
 
-use raidshmem_core::machine::list;
 use rustix::io::{Errno, Result};
 
+use crate::machine::numa_nodes;
 use crate::memory::Part;
 
 /// More NUMA nodes than any kernel knows.
 const MOST: usize = 1 << 15;
-/// The kernel's folder of NUMA nodes.
-const NODES: &str = "/sys/devices/system/node";
 
 /// Returns the NUMA nodes of these processors, ascending; at most one if the machine has no more.
 pub fn nodes_of(cpus: &[usize]) -> Vec<usize> {
-    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
-    let online = list(&read(format!("{NODES}/online")));
-    if online.len() < 2 {
-        return online;
-    }
-    let has_one = |node: &usize| {
-        let near = list(&read(format!("{NODES}/node{node}/cpulist")));
-        near.iter().any(|cpu| cpus.contains(cpu))
-    };
-    online.into_iter().filter(has_one).collect()
+    let all = numa_nodes(Path::new("/sys/devices/system"));
+    let is_only = all.len() < 2;
+    let has_one = |near: &[usize]| is_only || near.iter().any(|cpu| cpus.contains(cpu));
+    all.into_iter().filter(|(_, near)| has_one(near)).map(|(node, _)| node).collect()
 }
 
 /// Returns the NUMA node of each page that contains one of these addresses. None for one that this

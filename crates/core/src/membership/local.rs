@@ -3,7 +3,7 @@
 //! Part of the machine in [`super`]. The view states the choice, so all PEs see the same one. It
 //! starts as local. Any PE that finds a reason for global rollback reports it, and all roll back
 //! from the next view on. After the loss of a node the substitute reports that no copy of its log
-//! is left, if so; between hosts there is none if other PEs mapped its memory. A PE that rolls back
+//! is left, if so; between hosts a PE that others map never has one. A PE that rolls back
 //! reads the logs of all PEs, so all roll back if a node is lost before others reach it.
 //!
 //! Invariant: once the choice is global, it stays so until that recovery is over.

@@ -91,7 +91,7 @@ impl PageRuns {
         PageRuns(coarsened(runs(&samples)))
     }
 
-    /// Returns the table of these runs; None if they are none of a table.
+    /// Returns the table of these runs; None if they do not ascend, are empty, or are too many.
     pub fn of(runs: Vec<PageRun>) -> Option<PageRuns> {
         let ends: Option<Vec<u64>> =
             runs.iter().map(|run| run.first.checked_add(run.pages)).collect();
